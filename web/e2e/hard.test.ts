@@ -111,6 +111,25 @@ describe('a search', () => {
   });
 });
 
+describe('an answer of a tool', () => {
+  it('is shown whole, and says so if the run knew it', async () => {
+    const run = await gateway.run('What do the tides do at night?', 'offline', '--project', 'Hostile');
+    await ended(run);
+    const lines = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    const known = lines.find((event) => event.type === 'tree.tool_call_requested' && event.payload.cached === true)!;
+    const page = await open(browser, `${gateway.url}/runs/${run}?node=${known.nodeId}`);
+    await connection(page, 'ended');
+    const panel = page.getByTestId('node-panel');
+    await page.getByRole('tab', { name: /Tools/ }).click();
+    const call = panel.getByRole('listitem').filter({ hasText: 'Known already' }).first();
+    await call.getByRole('button', { name: 'Whole answer' }).click();
+    await call.getByText('"summary":').waitFor();
+    await call.getByRole('button', { name: 'Hide the whole answer' }).click();
+    await call.getByText('"summary":').waitFor({ state: 'detached' });
+    await close(page);
+  });
+});
+
 describe('a run that disappears', () => {
   it('is reported while it is watched, and the page keeps what it shows', async () => {
     const run = await gateway.run('Deleted soon', 'scripted:fanout=2,depth=1,latency_ms=60000');

@@ -17,6 +17,7 @@ import { describe as describeEvent, EVENT_TYPES, eventType, typeOf } from '../sr
 import { NO_USAGE, type GraphNode, type NodeStatus } from '../src/lib/projection/model';
 import { expansionOf, isPicked } from '../src/lib/projection/model';
 import { lookOf } from '../src/lib/status';
+import { toolCalls } from '../src/lib/node-events';
 import { fixtures } from './fixtures';
 
 function projection(parents: number[], status: (i: number) => NodeStatus = () => 'completed'): Projection {
@@ -282,5 +283,19 @@ describe('a guided search', () => {
     expect(at(picked)['Storage']).toMatchObject({ look: 'Expanded', picked: false });
     const begun = events.findIndex((e, i) => i >= picked && e.body.case === 'nodeStatus' && e.nodeId === leaf) + 1;
     expect(at(begun)['Rights']).toEqual({ look: 'In progress', expansion: 'in-progress', picked: true });
+  });
+});
+
+describe('tool calls', () => {
+  it('tell which answers were known, and where each whole answer is', () => {
+    const { events } = fixtures().find((f) => f.name === 'known-answers')!;
+    const calls = [...new Set(events.map((e) => e.nodeId))].flatMap((node) => toolCalls(events.filter((e) => e.nodeId === node), () => 0));
+    const known = calls.filter((call) => call.cached);
+    expect(known.length).toBeGreaterThan(3);
+    expect(known.every((call) => calls.some((other) => !other.cached && other.answerId === call.answerId))).toBe(true);
+    expect(describeEvent(events.find((e) => e.body.case === 'toolCallRequested' && e.body.value.cached)!)).toContain('[KNOWN]');
+    const graph = new Projection(events[0]!.runId);
+    graph.applyEvents(events);
+    expect(graph.stats.usage.toolCalls).toBe(calls.length - known.length);
   });
 });

@@ -29,6 +29,8 @@ named_enum! {
         HomeworkPlan = "document.homework.plan",
         /// What one iteration of homework was about.
         HomeworkSummary = "document.homework.summary.iteration",
+        /// The answer of a tool, kept for further calls.
+        ToolAnswer = "document.tree_agent.tool_answer",
     }
 }
 
@@ -40,14 +42,15 @@ impl DocumentKind {
 
     /// True for what may change while its run is live.
     pub const fn grows(self) -> bool {
-        !matches!(self, Self::Source | Self::Artifact)
+        !matches!(self, Self::Source | Self::Artifact | Self::ToolAnswer)
     }
 }
 
 /// Links from a run's documents to its tree (the `props` column).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentProps {
-    /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad` or `tree_agent_artifact`; in homework
+    /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad`, `tree_agent_artifact` or
+    /// `tree_agent_tool_answer`; in homework
     /// `workspace`, `scratchpad_root`, `scratchpad_exec`, `plan` or `iteration_summary`. Absent on sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doc_role: Option<String>,

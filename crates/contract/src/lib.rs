@@ -6,6 +6,7 @@
 //! JSON forms are camelCase and use the key names of the event contract; they are what the event log stores
 //! and what the command line prints.
 
+pub mod answers;
 pub mod budget;
 pub mod citation;
 pub mod command;
@@ -34,6 +35,7 @@ pub mod text;
 pub mod time;
 pub mod verification;
 
+pub use answers::{AnswerUse, Finding, KeptAnswer, SiblingFindings};
 pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
 pub use citation::{Citation, CitationCounts, Passage, Verdict};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};

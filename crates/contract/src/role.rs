@@ -28,6 +28,7 @@ pub use verify::{VerifierOutput, VerifyInput};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answers::{AnswerUse, SiblingFindings};
 use crate::budget::{Allowance, BudgetLeft, Budgets};
 use crate::context::RunContext;
 use crate::error::Checks;
@@ -133,6 +134,12 @@ pub struct CallContext {
     /// Milliseconds that were left of the time of the run, or of the part of it that the node belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_left_ms: Option<u64>,
+    /// What the call does about answers of tools; none if its run keeps no answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<AnswerUse>,
+    /// What siblings have found so far, as far as their results are not told in full.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub siblings: Vec<SiblingFindings>,
 }
 
 /// What a person told a node.

@@ -91,6 +91,8 @@ fn call(timeout_ms: u64) -> RoleCall {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     };
     let input = PlanInput {
         homework: None,

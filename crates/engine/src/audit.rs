@@ -67,6 +67,8 @@ pub struct Audit {
     run_status: Option<RunStatus>,
     /// Logs of this behaviour version close every tool call.
     closes_tools: bool,
+    /// Logs of this behaviour version know kept answers.
+    keeps_answers: bool,
     searches: search::Searches,
     homework: homework::HomeworkRules,
     leases: leases::Leases,
@@ -130,7 +132,16 @@ impl Audit {
             [self.searches.event(event), self.homework.event(event), self.leases.event(event)];
         of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
-            EventBody::RunCreated(e) => self.closes_tools = e.behaviour_version >= 2,
+            EventBody::RunCreated(e) => {
+                self.closes_tools = e.behaviour_version >= 2;
+                self.keeps_answers = e.behaviour_version >= 5;
+            }
+            EventBody::ToolCallRequested(e) if e.cached && !self.keeps_answers => {
+                self.note(event, "calls a tool whose answer is known, in a run that keeps no answers");
+            }
+            EventBody::ToolCallResult(e) if e.answer.is_some() && !self.keeps_answers => {
+                self.note(event, "keeps an answer, in a run that keeps none");
+            }
             EventBody::RunStatusChanged(e) => {
                 self.run_status = Some(e.status);
                 let open = self.nodes.values().filter(|n| !n.ended()).count();
@@ -398,6 +409,7 @@ mod tests {
             purpose: None,
             phase: None,
             started_at: None,
+            cached: false,
         };
         let failed = || NodeFailed { error: "e".into(), retryable: false };
         let mut log = log();
@@ -421,6 +433,7 @@ mod tests {
                 error: Some("abandoned".into()),
                 phase: None,
                 completed_at: None,
+                answer: None,
             },
         );
         then(&mut log, failed());

@@ -4,8 +4,6 @@
 //! its answers lead to the same events, whichever program drives it. Whoever changes a constant here adds a version
 //! instead, and records histories of it (`tests/histories`).
 
-use tree_agent_contract::RunSpec;
-
 use crate::amounts::Amounts;
 use crate::retry::RetryPolicy;
 
@@ -25,6 +23,8 @@ pub(crate) struct Behaviour {
     pub(crate) unseen: Amounts,
     /// Every document of the run has a place below its workspace.
     pub(crate) links_documents: bool,
+    /// The run keeps answers of tools for further calls.
+    pub(crate) keeps_answers: bool,
 }
 
 const FIRST: Behaviour = Behaviour {
@@ -34,20 +34,20 @@ const FIRST: Behaviour = Behaviour {
     grace_ms: 10_000,
     unseen: [16_384, 50_000, 8],
     links_documents: false,
+    keeps_answers: false,
 };
 
 const THIRD: Behaviour = Behaviour { links_documents: true, ..FIRST };
+const FIFTH: Behaviour = Behaviour { keeps_answers: true, ..THIRD };
 
 /// Version 1 first. Since version 2, every tool call in a log has a result before its node goes on. Since
-/// version 3, a run has a workspace, and its documents are below it. In version 4, the answer is verified: programs that
-/// cannot do that leave such a run to others.
-static VERSIONS: [Behaviour; 4] = [FIRST, FIRST, THIRD, THIRD];
+/// version 3, a run has a workspace, and its documents are below it. Since version 4, the answer may be verified:
+/// programs that cannot do that leave such a run to others. Since version 5, answers of tools are kept.
+static VERSIONS: [Behaviour; 5] = [FIRST, FIRST, THIRD, THIRD, FIFTH];
 
 impl Behaviour {
-    /// The version with which a new run begins: the oldest one that can do what is asked for.
-    pub(crate) const fn of_new(spec: &RunSpec) -> u32 {
-        if spec.verify { 4 } else { 3 }
-    }
+    /// The version with which a new run begins.
+    pub(crate) const NEW: u32 = 5;
 
     /// The behaviour of a version. None if this program does not know it.
     pub(crate) fn of(version: u32) -> Option<&'static Self> {

@@ -1,13 +1,20 @@
 //! What roles are told about their node, its surroundings and its run, assembled from the state alone.
 
+use tree_agent_contract::answers::SIBLINGS;
 use tree_agent_contract::role::*;
-use tree_agent_contract::{Budgets, NodeStatus, Outcome, StepId, StepStatus, Strategy, Timestamp, limits};
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{
+    AnswerUse, Budgets, NodeStatus, Outcome, SiblingFindings, StepId, StepStatus, Strategy, Timestamp, limits,
+};
 
 use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::Asked;
 use crate::state::State;
 use crate::steering::Told;
+
+/// Bytes of the title and the summary of a sibling.
+const SUMMARY_BYTES: usize = 400;
 
 /// What every call for the node at `at` is told.
 pub(crate) fn context(
@@ -49,7 +56,54 @@ pub(crate) fn context(
         profile: state.control(at).profile,
         started_at: Some(now),
         time_left_ms: Some(budgets::time_left(state, at, now)),
+        answers: state.behaviour().keeps_answers.then(|| answer_use(state, at, attempt)),
+        siblings: sibling_findings(state, at, kind),
     }
+}
+
+/// What a call for the node at `at` does about kept answers. Those of before are not used again where something went
+/// wrong with them: not by the call that is made again, and not below a node that began again.
+fn answer_use(state: &State, at: usize, attempt: u32) -> AnswerUse {
+    let control = state.control(at);
+    let again =
+        attempt > 1 || control.restarted || state.line(at).any(|at| state.control(at).begun_again() > 0);
+    if again { AnswerUse::Keep } else { AnswerUse::Reuse }
+}
+
+/// What the latest siblings of the node at `at` have found so far. A search tells its nodes about each other in its own
+/// way, and an executor is told the results of earlier bands in full.
+fn sibling_findings(state: &State, at: usize, kind: CallKind) -> Vec<SiblingFindings> {
+    if !state.behaviour().keeps_answers || !matches!(kind, CallKind::Plan | CallKind::Execute) {
+        return Vec::new();
+    }
+    let parent = state.control(at).parent;
+    let siblings = parent.map(|p| state.control(p).bands().children.as_slice()).unwrap_or_default();
+    let told = siblings.iter().rev().copied().filter(|&s| s != at);
+    let told = told.filter(|&s| kind == CallKind::Plan || !is_earlier(state, s, at));
+    let mut told: Vec<SiblingFindings> = told
+        .map(|s| {
+            let node = state.node(s);
+            let summary = node.result.as_ref().map(|result| prefix(&result.summary, SUMMARY_BYTES));
+            SiblingFindings {
+                node_id: node.id,
+                title: prefix(&node.title, SUMMARY_BYTES).to_owned(),
+                status: node.status,
+                summary: summary.unwrap_or_default().to_owned(),
+                findings: state.answers().findings(s),
+            }
+        })
+        .filter(|sibling| !sibling.summary.is_empty() || !sibling.findings.is_empty())
+        .take(SIBLINGS)
+        .collect();
+    told.reverse();
+    told
+}
+
+/// True if an executor of the node at `at` is told the result of its sibling `other` in full.
+fn is_earlier(state: &State, other: usize, at: usize) -> bool {
+    let is_before = state.node(other).band_index < state.node(at).band_index
+        || state.control(other).born_version < state.control(at).born_version;
+    other < at && is_before && state.node(other).status.is_final()
 }
 
 /// What people have told the node at `at`, or those above it for everything below, the latest last.
@@ -122,13 +176,10 @@ pub(crate) fn prior_steps(state: &State, at: usize) -> Vec<PriorStep> {
 /// before.
 pub(crate) fn earlier_outcomes(state: &State, at: usize) -> Vec<ChildOutcome> {
     let own = state.control(at).bands().children.iter().copied();
-    let band = state.node(at).band_index;
     let parent = state.control(at).parent;
     let siblings = parent.map(|p| state.control(p).bands().children.as_slice()).unwrap_or_default();
-    let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| {
-        state.node(s).band_index < band || state.control(s).born_version < state.control(at).born_version
-    });
-    outcomes(state, before.chain(own).filter(|&s| state.node(s).status.is_final()))
+    let before = siblings.iter().copied().take_while(|&s| s < at).filter(|&s| is_earlier(state, s, at));
+    outcomes(state, before.chain(own.filter(|&s| state.node(s).status.is_final())))
 }
 
 /// The outcomes of the children of the node at `at`, in the order of its plans.

@@ -5,6 +5,7 @@ mod documents;
 mod ending;
 mod result;
 
+use tree_agent_contract::answers::CACHED_CALLS;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::{CallKind, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::text::prefix;
@@ -235,7 +236,7 @@ impl<'a> Decider<'a> {
             let may = match &update {
                 RoleUpdate::Scratchpad(_) => pacing::may_change(self.state, at, self.now),
                 // A tool call beyond the allowance would end the call in another way.
-                RoleUpdate::ToolCallRequested(_) => !self.tools_spent(at),
+                RoleUpdate::ToolCallRequested(call) => !self.tools_spent(at, call.cached),
                 _ => true,
             };
             if may && self.in_flight.position(self.state, &key).is_some() {
@@ -276,6 +277,7 @@ impl<'a> Decider<'a> {
                     phase,
                     completed_at: None,
                     document_id: None,
+                    answer: None,
                 },
             );
         }
@@ -297,7 +299,7 @@ impl<'a> Decider<'a> {
                 let begins = self.in_flight.writes(at, key);
                 self.write_scratchpad(at, delta.append_markdown, begins);
             }
-            RoleUpdate::ToolCallRequested(_) if self.tools_spent(at) => {
+            RoleUpdate::ToolCallRequested(call) if self.tools_spent(at, call.cached) => {
                 // What waits behind it was used before the call ended.
                 self.give_up(at);
                 let message = "asked for more tool calls than it may make; a role must keep to its allowance";
@@ -313,7 +315,7 @@ impl<'a> Decider<'a> {
             }
             RoleUpdate::ToolCallKept(mut kept) => {
                 kept.result.call_id = self.tool_call_id(at, &kept.result.call_id);
-                self.keep_document(at, *kept);
+                self.keep_documents(at, *kept);
             }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}
@@ -325,10 +327,18 @@ impl<'a> Decider<'a> {
         self.in_flight.call(at).map_or_else(|| id.to_owned(), |call| call.tool_call_id(id))
     }
 
-    /// True if the call in flight has made every tool call that it may make.
-    fn tools_spent(&self, at: usize) -> bool {
-        let call = self.in_flight.call(at);
-        call.is_some_and(|call| call.left(self.state.control(at).spent)[TOOL_CALLS] == 0)
+    /// True if the call in flight has made every tool call that it may make. Calls that the run could answer itself use
+    /// no budget, but they have a limit of their own.
+    fn tools_spent(&self, at: usize, cached: bool) -> bool {
+        let control = self.state.control(at);
+        self.in_flight.call(at).is_some_and(|call| match cached {
+            true => {
+                let made = u64::from(control.tool_calls.saturating_sub(call.tool_calls_before));
+                let counted = control.spent[TOOL_CALLS].saturating_sub(call.before[TOOL_CALLS]);
+                made.saturating_sub(counted) >= u64::from(CACHED_CALLS)
+            }
+            false => call.left(control.spent)[TOOL_CALLS] == 0,
+        })
     }
 
     /// A retried call is shown as `waiting` until its role sends something.

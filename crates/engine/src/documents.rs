@@ -12,6 +12,7 @@
 //! is the summary of each iteration.
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
+use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Strategy, Timestamp};
 
 /// What the document behind an artifact is for.
@@ -116,6 +117,12 @@ pub(crate) fn artifact(
 ) -> Document {
     let artifact = document(run_id, id, DocumentKind::Artifact, title, now);
     Document { body, ..with_role(artifact, ARTIFACT) }
+}
+
+/// The answer of a tool.
+pub(crate) fn tool_answer(run_id: RunId, id: DocumentId, answer: KeptDocument, now: Timestamp) -> Document {
+    let document = document(run_id, id, DocumentKind::ToolAnswer, answer.title, now);
+    Document { path: answer.path, body: answer.body, ..with_role(document, "tree_agent_tool_answer") }
 }
 
 /// A document that `node` wrote.

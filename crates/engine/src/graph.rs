@@ -419,7 +419,9 @@ impl Graph {
                     tool_name: e.tool_name.clone(),
                     ok: None,
                 }));
-                self.add_usage(at, Usage::TOOL_CALL);
+                if !e.cached {
+                    self.add_usage(at, Usage::TOOL_CALL);
+                }
             }
             EventBody::ToolCallResult(e) => {
                 node.last_tool = Some(Box::new(ToolActivity {

@@ -16,6 +16,7 @@
 extern crate self as tree_agent_engine;
 
 mod amounts;
+mod answers;
 mod audit;
 mod bands;
 mod behaviour;

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tree_agent_contract::answers;
 use tree_agent_contract::document::Document;
 use tree_agent_contract::{ArtifactId, DocumentId, Event, EventBody, NodeId, RunId, StepId};
 
@@ -15,6 +16,8 @@ pub struct Names {
     origin: RunId,
     nodes: HashMap<NodeId, Seen>,
     documents: HashSet<DocumentId>,
+    /// Answers of tools, as the log says. They are not known to be named rightly before their paths are known.
+    answers: HashSet<DocumentId>,
 }
 
 /// What the names of what a node makes depend on.
@@ -32,7 +35,7 @@ impl Names {
     /// The names in a log that the run `origin` began. A fork goes on with the log of another run.
     pub fn new(origin: RunId) -> Self {
         let documents = HashSet::from([DocumentId::workspace(origin)]);
-        Self { origin, nodes: HashMap::new(), documents }
+        Self { origin, nodes: HashMap::new(), documents, answers: HashSet::new() }
     }
 
     /// Reads the next event.
@@ -72,6 +75,7 @@ impl Names {
                     self.documents.insert(id);
                 }
             }
+            EventBody::ToolCallResult(e) => self.answers.extend(e.answer.map(|answer| answer.document_id)),
             _ => {}
         }
         if let Some(seen) = self.nodes.get_mut(&event.node_id) {
@@ -101,6 +105,9 @@ impl Names {
             let iteration = props.iteration.is_some_and(|i| id == DocumentId::iteration(node, i));
             branch || iteration || id == DocumentId::scratchpad(node) || id == DocumentId::plan(node)
         };
+        if answers::is_answer(&document.path) {
+            return self.answers.contains(&id) && id == DocumentId::of_run(self.origin, &document.path);
+        }
         let node = props.tree_agent_node_id.filter(|node| self.nodes.contains_key(node));
         self.documents.contains(&id) || node.is_some_and(of_node)
     }

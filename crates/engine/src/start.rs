@@ -24,7 +24,7 @@ pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
         ],
     };
     let bodies: [EventBody; 4] = [
-        RunCreated { behaviour_version: Behaviour::of_new(&spec), ..RunCreated::new(spec, root) }.into(),
+        RunCreated { behaviour_version: Behaviour::NEW, ..RunCreated::new(spec, root) }.into(),
         RunStatusChanged { status: RunStatus::Queued, reason: None, partial: false }.into(),
         NodeCreated { reason: "The user's objective".into(), ..NodeCreated::new(title) }.into(),
         ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(root) }.into(),

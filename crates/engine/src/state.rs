@@ -8,11 +8,12 @@ use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, DocumentId, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus,
-    Sparse, StepId, Strategy, Timestamp,
+    ArtifactId, Budgets, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse, StepId,
+    Strategy, Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
+use crate::answers::Answers;
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
 use crate::graph::{Graph, ReplayError, grow_gently};
@@ -55,8 +56,8 @@ pub(crate) struct State {
     ledger: Ledger,
     /// What nodes waited for.
     waiting: Waiting,
-    /// Documents of the run that tools wrote.
-    kept: BTreeSet<DocumentId>,
+    /// What tools have answered.
+    answers: Answers,
     /// The run that began the log.
     origin: RunId,
     /// What people have done to the run.
@@ -112,6 +113,8 @@ pub(crate) struct Control {
     paused: bool,
     /// Its call was in flight when it was paused, and has not ended in the log.
     pub(crate) flying: bool,
+    /// The call that it needs was stopped before, and is made again.
+    pub(crate) restarted: bool,
     /// Seq of the last event that changed what the node is doing, or its plan.
     changed: u64,
     /// Seq of the last command about the node.
@@ -228,7 +231,7 @@ struct Bytes<'a> {
     left_open: &'a BTreeSet<usize>,
     ledger: &'a Ledger,
     waiting: &'a Waiting,
-    kept: &'a BTreeSet<DocumentId>,
+    answers: &'a Answers,
     steering: &'a Steering,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     leases: &'a BTreeMap<usize, OpenLease>,
@@ -258,7 +261,7 @@ impl State {
             left_open: BTreeSet::new(),
             ledger: Ledger::default(),
             waiting: Waiting::default(),
-            kept: BTreeSet::new(),
+            answers: Answers::default(),
             origin: first.run_id,
             steering: Steering::default(),
             last_at: first.timestamp,
@@ -367,9 +370,9 @@ impl State {
         self.latest_children(at).any(|c| self.node(c).status == NodeStatus::Completed)
     }
 
-    /// True if a tool has written this document of the run.
-    pub(crate) fn has_kept(&self, id: DocumentId) -> bool {
-        self.kept.contains(&id)
+    /// What tools have answered.
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// True if a child of the node at `at` was a task of `branch` before the latest one.
@@ -406,7 +409,7 @@ impl State {
             left_open: &self.left_open,
             ledger: &self.ledger,
             waiting: &self.waiting,
-            kept: &self.kept,
+            answers: &self.answers,
             steering: &self.steering,
             leases: &self.leases,
         };
@@ -525,18 +528,20 @@ impl State {
                 self.control[at].written.set(written);
             }
             EventBody::ToolCallRequested(e) => {
+                let used = u64::from(!e.cached);
                 let control = &mut self.control[at];
-                control.spent[TOOL_CALLS] += 1;
+                control.spent[TOOL_CALLS] += used;
                 control.tool_calls += 1;
                 control.open_tools.push(OpenTool {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
                 });
-                self.note_overrun(at, [0, 0, 1]);
+                self.answers.asked(at, e);
+                self.note_overrun(at, [0, 0, used]);
             }
             EventBody::ToolCallResult(e) => {
-                self.kept.extend(e.document_id);
+                self.answers.answered(at, e);
                 self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
             }
             EventBody::StepCreated(e) => {

@@ -21,6 +21,7 @@ const ORDER: &[&str] = &[
     "documents",
     "start",
     "steering",
+    "answers",
     "state",
     "state/forked",
     "state/leases",

@@ -164,7 +164,9 @@ impl Server {
                 }
                 _ => continue,
             };
-            if let Some(Body::ToolCallRequested(call)) = event.body {
+            if let Some(Body::ToolCallRequested(call)) = event.body
+                && !call.cached
+            {
                 seen.note(&call, project);
             }
         }

@@ -20,7 +20,7 @@ impl Sums {
     pub(crate) fn event(&mut self, event: &Event) {
         let usage = match &event.body {
             EventBody::UsageRecorded(e) => Usage::of(e),
-            EventBody::ToolCallRequested(_) => Usage::TOOL_CALL,
+            EventBody::ToolCallRequested(e) if !e.cached => Usage::TOOL_CALL,
             EventBody::RunForked(_) => {
                 self.before_fork = self.nodes.clone();
                 return;
@@ -133,6 +133,7 @@ mod tests {
                 purpose: None,
                 phase: None,
                 started_at: None,
+                cached: false,
             });
         }
     }

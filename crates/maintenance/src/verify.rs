@@ -301,6 +301,7 @@ impl Check {
         match &event.body {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            EventBody::ToolCallResult(e) => self.documents.extend(e.answer.map(|answer| answer.document_id)),
             EventBody::RunCreated(e) => self.has_workspace = e.behaviour_version >= WORKSPACES,
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
             EventBody::PlanDocumentUpdated(e) => {

@@ -51,6 +51,8 @@ async fn main() {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     };
     let plan = PlanInput {
         homework: None,

@@ -10,8 +10,8 @@ use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Allowance, Timestamp, limits};
-use tree_agent_tools::{ToolError, ToolSet};
+use tree_agent_contract::{Allowance, NodeId, Timestamp, limits};
+use tree_agent_tools::{Begun, ToolError, ToolOutput, ToolSet};
 
 pub(crate) use updates::Updates;
 
@@ -21,6 +21,10 @@ pub struct RoleIo {
     updates: mpsc::Sender<RoleUpdate>,
     tools: ToolSet,
     phase: &'static str,
+    begun_at: Timestamp,
+    /// Questions to tools.
+    asked: AtomicU64,
+    /// Those among them that tools had to answer.
     calls: AtomicU64,
     allowance: Allowance,
     tokens: AtomicU64,
@@ -37,6 +41,8 @@ impl RoleIo {
                 updates,
                 tools,
                 phase,
+                begun_at: now(),
+                asked: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 allowance: Allowance::default(),
                 tokens: AtomicU64::new(0),
@@ -100,51 +106,112 @@ impl RoleIo {
         args: Map<String, Value>,
         purpose: &str,
     ) -> Result<Value, ToolError> {
-        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(most) = self.allowance.tool_calls.filter(|most| number > *most) {
+        self.ask_tool(name, args, purpose).await.map(|answer| answer.value)
+    }
+
+    /// The same, and it says where the answer comes from. What the run knows already is no call that an allowance
+    /// counts.
+    pub(crate) async fn ask_tool(
+        &self,
+        name: &str,
+        args: Map<String, Value>,
+        purpose: &str,
+    ) -> Result<ToolAnswer, ToolError> {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let call = CallName { id: format!("t{number}"), tool: name.to_owned(), phase: self.phase };
+        let asker = format!("{:?} {} {} {number}", self.tools.caller().node_id, self.phase, self.begun_at.0);
+        let begun = self.tools.begin(name, &args, &asker).await;
+        if let Ok(Begun::Known { output, node }) = begun {
+            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
+            let result = call.result(Ok(&output));
+            let value = output.value.clone();
+            self.report(result, *output).await;
+            return Ok(ToolAnswer { value, known_from: Some(node) });
+        }
+        let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
             return Err(ToolError::Budget(most));
         }
-        let call_id = format!("t{number}");
-        self.send(RoleUpdate::ToolCallRequested(ToolCallRequested {
-            call_id: call_id.clone(),
-            tool_name: name.to_owned(),
-            args: Some(shown(&args)),
+        self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false))).await;
+        let answer = match begun {
+            Ok(Begun::Ready(ready)) => ready.call().await,
+            Ok(Begun::Known { output, .. }) => Ok(*output),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(output) => {
+                let (result, value) = (call.result(Ok(&output)), output.value.clone());
+                self.report(result, output).await;
+                Ok(ToolAnswer { value, known_from: None })
+            }
+            Err(error) => {
+                self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Reports what a tool has answered, with what is kept of it.
+    async fn report(&self, result: ToolCallResult, output: ToolOutput) {
+        let ToolOutput { kept: document, answer, .. } = output;
+        self.send(match document.is_some() || answer.is_some() {
+            true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer })),
+            false => RoleUpdate::ToolCallResult(result),
+        })
+        .await;
+    }
+
+    async fn send(&self, update: RoleUpdate) {
+        // An error means that nobody listens any more. The call's future is dropped next.
+        let _ = self.updates.send(update).await;
+    }
+}
+
+/// What a tool has answered.
+pub(crate) struct ToolAnswer {
+    /// The answer.
+    pub(crate) value: Value,
+    /// The node that asked the tool, if the run knew the answer and which node it was.
+    pub(crate) known_from: Option<Option<NodeId>>,
+}
+
+/// What the events of one tool call have in common.
+struct CallName {
+    id: String,
+    tool: String,
+    phase: &'static str,
+}
+
+impl CallName {
+    fn requested(&self, args: &Map<String, Value>, purpose: &str, cached: bool) -> ToolCallRequested {
+        ToolCallRequested {
+            call_id: self.id.clone(),
+            tool_name: self.tool.clone(),
+            args: Some(shown(args)),
             purpose: Some(beginning(purpose)),
             phase: Some(self.phase.to_owned()),
             started_at: Some(now()),
-        }))
-        .await;
-        let answer = self.tools.call(name, &args).await;
-        let (summary, error) = match &answer {
+            cached,
+        }
+    }
+
+    fn result(&self, answer: Result<&ToolOutput, &ToolError>) -> ToolCallResult {
+        let (summary, error) = match answer {
             Ok(output) => (Some(beginning(&output.summary)), None),
             // There may be many names of tools.
             Err(error) => (None, Some(beginning(&error.to_string()))),
         };
-        let result = ToolCallResult {
-            call_id,
-            tool_name: name.to_owned(),
+        ToolCallResult {
+            call_id: self.id.clone(),
+            tool_name: self.tool.clone(),
             ok: answer.is_ok(),
             summary,
             error,
             phase: Some(self.phase.to_owned()),
             completed_at: Some(now()),
             document_id: None,
-        };
-        let (value, kept) = match answer {
-            Ok(output) => (Ok(output.value), output.kept),
-            Err(error) => (Err(error), None),
-        };
-        self.send(match kept {
-            Some(document) => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document })),
-            None => RoleUpdate::ToolCallResult(result),
-        })
-        .await;
-        value
-    }
-
-    async fn send(&self, update: RoleUpdate) {
-        // An error means that nobody listens any more. The call's future is dropped next.
-        let _ = self.updates.send(update).await;
+            answer: None,
+        }
     }
 }
 

@@ -179,6 +179,8 @@ impl RoleServer {
             context: call.context.clone(),
             read_only: call.read_only,
             origin_run_id: call.origin_run_id.unwrap_or(call.run_id),
+            node_id: Some(call.node_id),
+            answers: call.answers,
         };
         let tools = self.tools.tool_set(caller);
         self.applied.note(I::PHASE, &tools);
@@ -382,6 +384,8 @@ mod tests {
             profile: None,
             started_at: None,
             time_left_ms: None,
+            answers: None,
+            siblings: Vec::new(),
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

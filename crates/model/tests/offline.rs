@@ -167,6 +167,8 @@ impl Runner {
                 profile: None,
                 started_at: None,
                 time_left_ms: None,
+                answers: None,
+                siblings: Vec::new(),
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -576,5 +578,7 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     }
 }

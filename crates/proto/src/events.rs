@@ -5,8 +5,8 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, Doubt, Event, Passage, RunSpec, SubtreeBudget, Verdict,
-    Verification,
+    Citation, CitationCounts, CriterionCheck, Doubt, Event, KeptAnswer, Passage, RunSpec, SubtreeBudget,
+    Verdict, Verification,
 };
 
 use crate::run::spec;
@@ -62,8 +62,11 @@ wire_message! {
     SessionForked => SessionForked { session_id, parent_session_id }
     RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
     BranchNote => BranchNote { branch_id, summary }
-    ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at }
-    ToolCallResult => ToolCallResult { call_id, tool_name, ok, summary, error, phase, completed_at, document_id }
+    ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at, cached }
+    ToolCallResult => ToolCallResult {
+        call_id, tool_name, ok, summary, error, phase, completed_at, document_id, answer,
+    }
+    KeptAnswer => KeptAnswer { document_id, bytes }
     NodeSkipped => NodeSkipped { reason, covered_by }
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }
@@ -261,8 +264,8 @@ mod tests {
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},
-            "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at},
-            "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at},
+            "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at,"cached":true},
+            "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at,"documentId":id,"answer":{"documentId":id,"bytes":7}},
             "tree.node_skipped": {"reason":"r","coveredBy":id},
             "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
             "tree.node_paused": {"author":"a","requestId":"r","inFlight":[id]},
@@ -379,6 +382,7 @@ mod tests {
             purpose: None,
             phase: None,
             started_at: None,
+            cached: false,
         };
         let back = ToolCallRequested::from_wire(call.to_wire()).unwrap();
         assert_eq!(back.call_id, "t\u{fffd}");

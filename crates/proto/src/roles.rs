@@ -7,7 +7,9 @@ use tree_agent_contract::homework::{
 use tree_agent_contract::role::*;
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::{SessionFork, SessionId, SessionMessage, Speaker};
-use tree_agent_contract::{Allowance, BudgetLeft, ModelProblem, ModelProblemKind};
+use tree_agent_contract::{
+    Allowance, AnswerUse, BudgetLeft, Finding, ModelProblem, ModelProblemKind, SiblingFindings,
+};
 
 use crate::internal::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
@@ -18,6 +20,7 @@ wire_enum! {
     ActionKind => pb::ActionKind { Analysis, ToolCall, Document }
     DraftType => pb::DraftType { Document, Json }
     ResearchForm => pb::ResearchForm { Root, Topic }
+    AnswerUse => pb::AnswerUse { Keep, Reuse }
     Speaker => pb::Speaker { User, Assistant }
     ModelProblemKind => pb::ModelProblemKind { Unknown, NotSet, KeyMissing, KeyRefused }
 }
@@ -26,13 +29,15 @@ wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
         scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
-        origin_run_id, deliverable, profile, started_at, time_left_ms,
+        origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings,
     }
     Guidance => Guidance { author, text }
+    Finding => Finding { tool, about, found }
+    SiblingFindings => SiblingFindings { node_id, title, status, summary, findings }
     Allowance => Allowance { tokens, cost_micros, tool_calls }
     BudgetLeft => BudgetLeft { budget, limit, left }
     ScratchpadDelta => ScratchpadDelta { append_markdown }
-    ToolCallKept => ToolCallKept { result [required], document [required] }
+    ToolCallKept => ToolCallKept { result [required], document, answer }
     KeptDocument => KeptDocument { path, title, body }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted, json_payload }

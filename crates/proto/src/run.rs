@@ -25,7 +25,7 @@ wire_enum! {
     ProjectStatus => pb::ProjectStatus { Active, Archived }
     DocumentKind => pb::DocumentKind {
         Source, Scratchpad, Artifact, Workspace, HomeworkWorkspace, HomeworkScratchpad, HomeworkBranch, HomeworkPlan,
-        HomeworkSummary,
+        HomeworkSummary, ToolAnswer,
     }
 }
 

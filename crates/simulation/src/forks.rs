@@ -128,6 +128,8 @@ async fn plan(
     };
     let Ok((_, goes_on)) = run.fork(&wanted.edits, world.now()) else { return Ok(None) };
     let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
+    // What is shared may end before the run itself was forked, so its log does not tell.
+    let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
     let (graph, now) = (run.graph(), world.now());
     let mut spec = RunSpec { user_id: USER.into(), labels: BTreeMap::new(), ..run.spec().clone() };
     for edit in &wanted.edits {
@@ -138,7 +140,7 @@ async fn plan(
     let body = RunForked {
         source_run_id: parent,
         at_seq: seq,
-        origin_run_id: Some(run.origin()),
+        origin_run_id: Some(origin),
         author: USER.into(),
         request_id: what.to_owned(),
         display_name: spec.display_name.clone(),

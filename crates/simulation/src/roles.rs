@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tree_agent_contract::event::{ToolCallRequested, UsageRecorded};
+use tree_agent_contract::answers::FOLDER;
+use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::homework::{
     BranchEntry, BranchNote, HomeworkBrief, HomeworkDraft, ItemState, PlanItem,
 };
@@ -99,10 +100,10 @@ impl SimRoles {
         tokio::time::sleep(dice.millis(1..=200)).await;
         let count = match world.on(Fault::ChattyRoles) && dice.chance(20) {
             true => dice.within(20..=90),
-            false => dice.within(0..=2),
+            false => dice.within(0..=3),
         };
         for i in 0..count {
-            let update = match i % 3 {
+            let update = match i % 4 {
                 0 => RoleUpdate::Scratchpad(ScratchpadDelta {
                     append_markdown: format!("note {number}.{i}\n"),
                 }),
@@ -113,7 +114,9 @@ impl SimRoles {
                     purpose: None,
                     phase: None,
                     started_at: None,
+                    cached: dice.chance(20),
                 }),
+                2 => answered(i - 1, dice.within(0..=3)),
                 _ => RoleUpdate::Usage(UsageRecorded {
                     model: "simulated".into(),
                     input_tokens: 1,
@@ -331,6 +334,27 @@ impl SimRoles {
 /// One line, so that the lines of a scratchpad can be counted.
 fn pad(number: u64) -> ScratchpadDraft {
     ScratchpadDraft { append_markdown: format!("answer {number}"), tail_preview: String::new() }
+}
+
+/// The answer to the tool call `asked`. It is the one `number` of a few, so that nodes get the same.
+fn answered(asked: u64, number: u64) -> RoleUpdate {
+    let result = ToolCallResult {
+        call_id: format!("t{asked}"),
+        tool_name: "search".into(),
+        ok: true,
+        summary: Some(format!("answer {number}")),
+        error: None,
+        phase: None,
+        completed_at: None,
+        document_id: None,
+        answer: None,
+    };
+    let answer = KeptDocument {
+        path: format!("{FOLDER}/{number}.json"),
+        title: "Answer of search".into(),
+        body: format!("answer {number}"),
+    };
+    RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document: None, answer: Some(answer) }))
 }
 
 fn executed(number: u64) -> ExecutorOutput {

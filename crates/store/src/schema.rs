@@ -27,6 +27,7 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V38__replies", include_str!("../../../migrations/postgres/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/postgres/V39__forks.sql")),
     ("V40__foreign_archives", include_str!("../../../migrations/postgres/V40__foreign_archives.sql")),
+    ("V41__project_revisions", include_str!("../../../migrations/postgres/V41__project_revisions.sql")),
 ];
 
 const EMBEDDED: &[(&str, &str)] = &[
@@ -48,6 +49,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V38__replies", include_str!("../../../migrations/embedded/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/embedded/V39__forks.sql")),
     ("V40__foreign_archives", include_str!("../../../migrations/embedded/V40__foreign_archives.sql")),
+    ("V41__project_revisions", include_str!("../../../migrations/embedded/V41__project_revisions.sql")),
 ];
 
 /// Which set of migrations.

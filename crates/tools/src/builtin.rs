@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use tree_agent_contract::text::{count, prefix};
+use tree_agent_contract::text::{count, prefix, suffix};
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, Scope, SearchResults, SimilarResults,
-    ToolRules, limits,
+    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, Scope, SearchHit, SearchResults,
+    SimilarResults, ToolRules, limits,
 };
 
 use crate::args::{Args, Param, ParamKind};
@@ -215,9 +215,9 @@ async fn denying(
     if projects.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let rules = s.tool_rules(caller, &projects).await?;
-    let denying = projects.into_iter().zip(rules);
-    let denying = denying.filter(|(_, rules)| rules.as_ref().is_some_and(|rules| !offer(rules, name)));
+    let states = s.project_states(caller, &projects).await?;
+    let denying = projects.into_iter().zip(states);
+    let denying = denying.filter(|(_, state)| state.as_ref().is_some_and(|state| !offer(&state.rules, name)));
     Ok(denying.map(|(project, _)| project).collect())
 }
 
@@ -334,6 +334,7 @@ async fn search_documents(
         total if total > shown as u64 => format!("{} of {total}", count(shown, "hit")),
         _ => count(shown, "hit"),
     };
+    let summary = summary + &named_first(&hits);
     let mut answer = match is_counted {
         true => json!({ "total": total, "hits": value }),
         false => json!({ "hits": value }),
@@ -341,7 +342,16 @@ async fn search_documents(
     if is_similar {
         answer["complete"] = is_complete.into();
     }
-    Ok(ToolOutput::new(answer, summary))
+    // Another search for letters may get further.
+    Ok(ToolOutput { is_lasting: is_complete, ..ToolOutput::new(answer, summary) })
+}
+
+/// The places of the first hits, for a summary.
+fn named_first(hits: &[SearchHit]) -> String {
+    const NAMED: usize = 3;
+    const PATH: usize = 60;
+    let paths: Vec<&str> = hits.iter().take(NAMED).map(|hit| suffix(&hit.document.path, PATH)).collect();
+    if paths.is_empty() { String::new() } else { format!(": {}", paths.join(", ")) }
 }
 
 /// Whether all projects that the caller sees are known to offer the tool `name`. Outside of global context they do, or
@@ -383,7 +393,7 @@ async fn read_document(
     let first = body[offset..].chars().next().map_or(0, char::len_utf8);
     let end = offset + prefix(&body[offset..], max).len().max(first);
     let name = if path.is_empty() { title } else { path };
-    Ok(ToolOutput::new(
+    let output = ToolOutput::new(
         json!({
             "documentId": document.id,
             "projectId": document.project_id,
@@ -395,7 +405,9 @@ async fn read_document(
             "nextOffset": (end < body.len()).then_some(end),
         }),
         format!("{name}, {} of {} bytes", end - offset, body.len()),
-    ))
+    );
+    // A document of the run may grow, which no revision tells.
+    Ok(ToolOutput { is_lasting: !document.kind.grows(), ..output })
 }
 
 fn write_note(caller: &Caller, args: Args<'_>) -> Result<ToolOutput, ToolError> {

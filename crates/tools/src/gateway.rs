@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
-    SimilarResults, Timestamp, ToolRules, limits,
+    SimilarResults, Timestamp, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -24,7 +24,7 @@ use tree_agent_runtime::role_token::RUN_ID;
 
 use crate::error::ToolError;
 use crate::source::{
-    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
 };
 
 /// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
@@ -162,10 +162,13 @@ impl GatewayDocuments {
     }
 
     /// None if the project does not exist for the caller.
-    async fn rules_of(&self, caller: &Caller, id: ProjectId) -> Result<Option<ToolRules>, ToolError> {
+    async fn state_of(&self, caller: &Caller, id: ProjectId) -> Result<Option<ProjectState>, ToolError> {
         match self.project(caller, id).await {
             // A gateway that knows no rules sends none.
-            Ok(project) => read(project.tools.unwrap_or_default()).map(Some),
+            Ok(project) => {
+                let rules = read(project.tools.unwrap_or_default())?;
+                Ok(Some(ProjectState { rules, revision: project.revision }))
+            }
             Err(ToolError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -249,16 +252,16 @@ impl DocumentSource for GatewayDocuments {
         })
     }
 
-    async fn tool_rules(
+    async fn project_states(
         &self,
         caller: &Caller,
         projects: &[ProjectId],
-    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
-        let mut rules = Vec::with_capacity(projects.len());
+    ) -> Result<Vec<Option<ProjectState>>, ToolError> {
+        let mut states = Vec::with_capacity(projects.len());
         for some in projects.chunks(PROJECTS_AT_ONCE) {
-            rules.extend(try_join_all(some.iter().map(|id| self.rules_of(caller, *id))).await?);
+            states.extend(try_join_all(some.iter().map(|id| self.state_of(caller, *id))).await?);
         }
-        Ok(rules)
+        Ok(states)
     }
 
     async fn create_document(
@@ -336,5 +339,6 @@ fn project(p: pb::Project) -> Result<ProjectInfo, ToolError> {
         description: p.description,
         document_count: p.document_count,
         rules: read(p.tools.unwrap_or_default())?,
+        revision: p.revision,
     })
 }

@@ -5,6 +5,7 @@
 //! allows, bound to that run. Scope is checked twice, by the tool (nothing outside of the context is handed to the
 //! role) and by the source (which is told the context with every call).
 
+mod answers;
 mod args;
 mod builtin;
 mod error;
@@ -26,5 +27,7 @@ pub use gateway::GatewayDocuments;
 pub use mcp::{McpConfig, McpServers};
 pub use memory::MemoryDocuments;
 pub use prompt_text::prompt_text;
-pub use registry::{ToolOutput, ToolRegistry, ToolSet, ToolSpec};
-pub use source::{Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments};
+pub use registry::{Begun, Ready, ToolOutput, ToolRegistry, ToolSet, ToolSpec};
+pub use source::{
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
+};

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, ProjectId, RunId, SearchHit,
+    Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, NodeId, ProjectId, RunId, SearchHit,
     SearchResults, SimilarResults, Timestamp, ToolRules, spelling,
 };
 
 use crate::error::ToolError;
 use crate::source::{
-    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, SearchDocuments,
+    Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
 };
 
 /// Projects and documents in memory. Search counts words.
@@ -25,6 +26,8 @@ struct State {
     projects: BTreeMap<ProjectId, String>,
     documents: BTreeMap<DocumentId, Document>,
     rules: BTreeMap<ProjectId, ToolRules>,
+    /// Changes of anything.
+    changes: u64,
 }
 
 impl MemoryDocuments {
@@ -37,7 +40,9 @@ impl MemoryDocuments {
 
     /// Sets what tools may do in a project.
     pub fn set_rules(&self, project: ProjectId, rules: ToolRules) {
-        self.lock().rules.insert(project, rules);
+        let mut state = self.lock();
+        state.changes += 1;
+        state.rules.insert(project, rules);
     }
 
     /// Adds or replaces a source document as people import it, and returns its id, the same for the same project and path.
@@ -60,24 +65,29 @@ impl MemoryDocuments {
         id
     }
 
+    /// Adds an answer that `run` keeps, as the engine would.
+    pub fn add_answer(&self, run: RunId, node: NodeId, answer: &KeptDocument) {
+        let id = DocumentId::of_run(run, &answer.path);
+        let document = of_run(run, id, DocumentKind::ToolAnswer, &answer.title, &answer.body);
+        let props = DocumentProps { tree_agent_node_id: Some(node), ..DocumentProps::default() };
+        self.put(Document { path: answer.path.clone(), props, ..document });
+    }
+
     /// Adds a document that `run` wrote.
     pub fn add_artifact(&self, run: RunId, id: DocumentId, title: &str, body: &str) {
-        self.put(Document {
-            id,
-            kind: DocumentKind::Artifact,
-            project_id: None,
-            run_id: Some(run),
-            path: String::new(),
-            title: title.to_owned(),
-            body: body.to_owned(),
-            props: DocumentProps::default(),
-            created_at: Timestamp(0),
-            updated_at: Timestamp(0),
-        });
+        self.put(of_run(run, id, DocumentKind::Artifact, title, body));
+    }
+
+    /// Adds a scratchpad of `run`.
+    pub fn add_scratchpad(&self, run: RunId, id: DocumentId, body: &str) {
+        self.put(of_run(run, id, DocumentKind::Scratchpad, "Scratchpad", body));
     }
 
     fn put(&self, document: Document) {
-        self.lock().documents.insert(document.id, document);
+        let mut state = self.lock();
+        // What a run writes changes no project.
+        state.changes += u64::from(document.project_id.is_some());
+        state.documents.insert(document.id, document);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -103,6 +113,22 @@ impl MemoryDocuments {
 fn words_of(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(|word| word.trim_end_matches('s').to_owned()).collect()
+}
+
+/// A document of a run.
+fn of_run(run: RunId, id: DocumentId, kind: DocumentKind, title: &str, body: &str) -> Document {
+    Document {
+        id,
+        kind,
+        project_id: None,
+        run_id: Some(run),
+        path: String::new(),
+        title: title.to_owned(),
+        body: body.to_owned(),
+        props: DocumentProps::default(),
+        created_at: Timestamp(0),
+        updated_at: Timestamp(0),
+    }
 }
 
 fn source_id(project: ProjectId, path: &str) -> DocumentId {
@@ -191,13 +217,16 @@ impl DocumentSource for MemoryDocuments {
             .ok_or_else(|| ToolError::NotFound(format!("document {id}")))
     }
 
-    async fn tool_rules(
+    async fn project_states(
         &self,
         _: &Caller,
         projects: &[ProjectId],
-    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
+    ) -> Result<Vec<Option<ProjectState>>, ToolError> {
         let state = self.lock();
-        let of = |id: &ProjectId| state.rules.get(id).cloned().unwrap_or_default();
+        let of = |id: &ProjectId| ProjectState {
+            rules: state.rules.get(id).cloned().unwrap_or_default(),
+            revision: 1 + state.changes,
+        };
         Ok(projects.iter().map(|id| state.projects.contains_key(id).then(|| of(id))).collect())
     }
 
@@ -244,6 +273,7 @@ impl DocumentSource for MemoryDocuments {
                 description: String::new(),
                 document_count: state.documents.values().filter(|d| d.project_id == Some(*id)).count() as u64,
                 rules: state.rules.get(id).cloned().unwrap_or_default(),
+                revision: 1 + state.changes,
             })
             .collect();
         projects.sort_by(|a, b| a.name.cmp(&b.name));

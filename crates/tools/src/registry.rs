@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use tree_agent_contract::answers::Question;
 use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::text::suffix;
-use tree_agent_contract::{Document, DocumentId, RunContext, Scope, ToolRules};
+use tree_agent_contract::{AnswerUse, Document, DocumentId, NodeId, RunContext, Scope, ToolRules};
 
+use crate::answers::{self, Asking, HeldAnswers, SharedAnswers};
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS, Builtin};
 use crate::error::ToolError;
 use crate::kept::Kept;
 use crate::mcp::{McpServers, McpTool, Server};
 use crate::schema::Schema;
-use crate::source::{Caller, DocumentSource};
+use crate::source::{Caller, DocumentSource, ProjectState};
 
 /// The name, description and schema of a tool.
 #[derive(Debug)]
@@ -54,12 +56,16 @@ pub struct ToolOutput {
     pub summary: String,
     /// What the tool wrote for the run. It becomes a document when the answer is in the log.
     pub kept: Option<KeptDocument>,
+    /// The whole answer, if it is to be kept for further calls of the run.
+    pub answer: Option<KeptDocument>,
+    /// The answer stays the same while the state of what the tool looks at does.
+    pub(crate) is_lasting: bool,
 }
 
 impl ToolOutput {
     /// An answer of a tool that wrote nothing for the run.
     pub(crate) const fn new(value: Value, summary: String) -> Self {
-        Self { value, summary, kept: None }
+        Self { value, summary, kept: None, answer: None, is_lasting: true }
     }
 }
 
@@ -69,6 +75,47 @@ pub struct ToolRegistry {
     source: Arc<dyn DocumentSource>,
     builtins: Arc<[(Arc<ToolSpec>, &'static Builtin)]>,
     servers: McpServers,
+    answers: SharedAnswers,
+}
+
+/// A call of a tool that has begun.
+pub enum Begun {
+    /// The run knows the answer, so the tool is not called.
+    Known {
+        /// The answer.
+        output: Box<ToolOutput>,
+        /// The node that asked the tool.
+        node: Option<NodeId>,
+    },
+    /// The tool is to be called.
+    Ready(Box<Ready>),
+}
+
+/// A call that is to be made.
+pub struct Ready {
+    tools: ToolSet,
+    offered: Offered,
+    args: Map<String, Value>,
+    asking: Option<Asking>,
+}
+
+impl Ready {
+    /// Calls the tool.
+    pub async fn call(self) -> Result<ToolOutput, ToolError> {
+        let Self { tools, offered: Offered { spec, server, .. }, args, asking } = self;
+        let source = tools.registry.source.as_ref();
+        let mut output = match server {
+            None => builtin::call(source, &tools.caller, &tools.kept, spec.name(), Args(&args)).await?,
+            Some((server, tool)) => server.call(&tools.caller, &tool, args).await?,
+        };
+        if let Some(asking) = asking {
+            asking.keep(&tools.caller, spec.name(), &mut output, &tools.held);
+        }
+        if let Some(kept) = &output.kept {
+            tools.kept.insert(&tools.caller, kept);
+        }
+        Ok(output)
+    }
 }
 
 /// What holds for the tools of a run: its own word, and that of every project that its context names.
@@ -76,6 +123,8 @@ struct Rules {
     read_only: bool,
     /// Those of the projects that exist; none if the context names none.
     projects: Option<Vec<ToolRules>>,
+    /// Names the state of the projects. None if the context names none, or nobody counts changes.
+    state: Option<String>,
 }
 
 impl Rules {
@@ -94,6 +143,7 @@ impl Rules {
 /// A tool that a context offers, and what implements it.
 struct Offered {
     spec: Arc<ToolSpec>,
+    writes: bool,
     server: Option<(Arc<Server>, Arc<McpTool>)>,
 }
 
@@ -106,7 +156,8 @@ impl ToolRegistry {
             let spec = ToolSpec::new(tool.name.to_owned(), tool.description.to_owned(), schema);
             (Arc::new(spec), tool)
         });
-        Self { source, builtins: builtins.collect(), servers: McpServers::default() }
+        let (servers, answers) = (McpServers::default(), SharedAnswers::default());
+        Self { source, builtins: builtins.collect(), servers, answers }
     }
 
     /// Adds the tools of `servers`.
@@ -121,17 +172,21 @@ impl ToolRegistry {
     fn offered(&self, context: &RunContext, rules: &Rules) -> Vec<Offered> {
         let builtins = self.builtins.iter().filter(|(_, tool)| tool.scopes.contains(&context.scope));
         let builtins = builtins.filter(|(_, tool)| rules.offer(tool.name, tool.writes, true));
-        let builtins = builtins.map(|(spec, _)| Offered { spec: spec.clone(), server: None });
+        let builtins =
+            builtins.map(|(spec, tool)| Offered { spec: spec.clone(), writes: tool.writes, server: None });
         let foreign = self.servers.tools(context).into_iter();
         let foreign = foreign.filter(|(_, tool)| rules.offer(tool.spec.name(), tool.writes, false));
-        let foreign =
-            foreign.map(|(server, tool)| Offered { spec: tool.spec.clone(), server: Some((server, tool)) });
+        let foreign = foreign.map(|(server, tool)| Offered {
+            spec: tool.spec.clone(),
+            writes: tool.writes,
+            server: Some((server, tool)),
+        });
         builtins.chain(foreign).collect()
     }
 
     /// The tools of one run.
     pub fn tool_set(&self, caller: Caller) -> ToolSet {
-        ToolSet { registry: self.clone(), caller, kept: Kept::default() }
+        ToolSet { registry: self.clone(), caller, kept: Kept::default(), held: HeldAnswers::default() }
     }
 }
 
@@ -141,6 +196,7 @@ pub struct ToolSet {
     registry: ToolRegistry,
     caller: Caller,
     kept: Kept,
+    held: HeldAnswers,
 }
 
 impl ToolSet {
@@ -188,42 +244,94 @@ impl ToolSet {
 
     /// The tools that the run is offered now. Their names are unique. Fails if the rules of its projects cannot be read.
     pub async fn specs(&self) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        Ok(self.offered().await?.into_iter().map(|tool| tool.spec).collect())
+        Ok(self.offered(&self.rules().await?).into_iter().map(|tool| tool.spec).collect())
     }
 
-    async fn offered(&self) -> Result<Vec<Offered>, ToolError> {
+    fn offered(&self, rules: &Rules) -> Vec<Offered> {
+        self.registry.offered(&self.caller.context, rules)
+    }
+
+    /// What holds for the tools of the run now.
+    async fn rules(&self) -> Result<Rules, ToolError> {
         let Caller { context, read_only, .. } = &self.caller;
         // In global context the project that a call is about decides, if it is about one.
-        let projects = match context.scope {
-            Scope::Global => None,
-            Scope::Project | Scope::MultiProject => {
-                let rules = self.registry.source.tool_rules(&self.caller, &context.project_ids).await?;
-                Some(rules.into_iter().flatten().collect())
-            }
-        };
-        Ok(self.registry.offered(context, &Rules { read_only: *read_only, projects }))
+        if context.scope == Scope::Global {
+            return Ok(Rules { read_only: *read_only, projects: None, state: None });
+        }
+        let states = self.registry.source.project_states(&self.caller, &context.project_ids).await?;
+        let named = context.project_ids.iter().zip(&states);
+        let revision = |state: &Option<ProjectState>| state.as_ref().map_or(u64::MAX, |state| state.revision);
+        let state = answers::state(named.map(|(id, state)| (id.to_string(), revision(state))));
+        let projects = Some(states.into_iter().flatten().map(|state| state.rules).collect());
+        Ok(Rules { read_only: *read_only, projects, state })
     }
 
     /// Checks the arguments against the tool's schema and calls the tool `name`, if the rules of the projects allow it
     /// now. A `null` for an optional argument counts as absent.
     pub async fn call(&self, name: &str, args: &Map<String, Value>) -> Result<ToolOutput, ToolError> {
-        let mut offered = self.offered().await?;
+        match self.begin(name, args, "").await? {
+            Begun::Known { output, .. } => Ok(*output),
+            Begun::Ready(ready) => ready.call().await,
+        }
+    }
+
+    /// The same up to the call itself. `asker` names the call among all of the run.
+    pub async fn begin(
+        &self,
+        name: &str,
+        args: &Map<String, Value>,
+        asker: &str,
+    ) -> Result<Begun, ToolError> {
+        let rules = self.rules().await?;
+        let mut offered = self.offered(&rules);
         let Some(at) = offered.iter().position(|tool| tool.spec.name == name) else {
             let names: Vec<_> = offered.iter().map(|tool| tool.spec.name()).collect();
             return Err(ToolError::UnknownTool { name: name.to_owned(), available: names.join(", ") });
         };
-        let Offered { spec, server } = offered.swap_remove(at);
-        let args = without_nulls(args, spec.schema());
-        spec.schema.check(name, &args)?;
-        let source = self.registry.source.as_ref();
-        let output = match server {
-            None => builtin::call(source, &self.caller, &self.kept, name, Args(&args)).await?,
-            Some((server, tool)) => server.call(&self.caller, &tool, args).await?,
+        let offered = offered.swap_remove(at);
+        let args = without_nulls(args, offered.spec.schema());
+        offered.spec.schema.check(name, &args)?;
+        let Some(state) = self.state_of(&offered, rules.state).await? else {
+            return Ok(Begun::Ready(Box::new(Ready { tools: self.clone(), offered, args, asking: None })));
         };
-        if let Some(kept) = &output.kept {
-            self.kept.insert(&self.caller, kept);
+        let fresh = self.caller.answers == Some(AnswerUse::Keep);
+        let asker = if fresh { asker } else { "" };
+        let question =
+            Question { tool: name, args: &args, context: &self.caller.context, state: &state, asker };
+        let (path, title) = (question.path(), format!("Answer of {name}"));
+        let source = self.registry.source.as_ref();
+        match answers::look_up(source, &self.caller, &self.registry.answers, path, title, fresh).await {
+            Ok(Begun::Known { output, node }) => {
+                if let Some(kept) = &output.kept {
+                    self.kept.insert(&self.caller, kept);
+                }
+                Ok(Begun::Known { output, node })
+            }
+            Ok(ready) => Ok(ready),
+            Err(asking) => {
+                let ready = Ready { tools: self.clone(), offered, args, asking: Some(asking) };
+                Ok(Begun::Ready(Box::new(ready)))
+            }
         }
-        Ok(output)
+    }
+
+    /// Names the state of what the tool looks at. None if its answers are not kept: it writes, or nobody can tell
+    /// whether something has changed.
+    async fn state_of(
+        &self,
+        offered: &Offered,
+        of_projects: Option<String>,
+    ) -> Result<Option<String>, ToolError> {
+        if self.caller.answers.is_none() || offered.writes {
+            return Ok(None);
+        }
+        match &offered.server {
+            Some((server, _)) => Ok(server.period()),
+            None if self.caller.context.scope == Scope::Global => {
+                answers::global_state(self.registry.source.as_ref(), &self.caller).await
+            }
+            None => Ok(of_projects),
+        }
     }
 }
 

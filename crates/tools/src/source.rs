@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, RunContext, RunId, SearchResults,
-    SimilarResults, ToolRules,
+    AnswerUse, Document, DocumentId, DocumentKind, DocumentSummary, NodeId, ProjectId, RunContext, RunId,
+    SearchResults, SimilarResults, ToolRules,
 };
 
 use crate::error::ToolError;
@@ -19,12 +19,16 @@ pub struct Caller {
     pub read_only: bool,
     /// The run after which documents are named that tools write: the one that began the log of a fork.
     pub origin_run_id: RunId,
+    /// The node for which it works; none outside of role calls.
+    pub node_id: Option<NodeId>,
+    /// What it does about answers that the run keeps; none if the run keeps none.
+    pub answers: Option<AnswerUse>,
 }
 
 impl Caller {
     /// A run that may write.
     pub const fn new(run_id: RunId, context: RunContext) -> Self {
-        Self { run_id, context, read_only: false, origin_run_id: run_id }
+        Self { run_id, context, read_only: false, origin_run_id: run_id, node_id: None, answers: None }
     }
 
     /// True when the caller may read a document that belongs to `project` and `run`.
@@ -92,6 +96,17 @@ pub struct ProjectInfo {
     pub document_count: u64,
     /// What it says about tools.
     pub rules: ToolRules,
+    /// Another number after each change of the project or its documents; 0 if nobody counts.
+    pub revision: u64,
+}
+
+/// What tools must know of a project before they work on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProjectState {
+    /// What it says about tools.
+    pub rules: ToolRules,
+    /// Another number after each change of the project or its documents; 0 if nobody counts.
+    pub revision: u64,
 }
 
 /// Where documents come from. Every method is told the caller and must answer only with what the caller's context
@@ -119,13 +134,13 @@ pub trait DocumentSource: Send + Sync {
     /// [`ToolError::NotFound`].
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError>;
 
-    /// What the projects say about tools, in their order; none for a project that does not exist. Rules change while runs
-    /// are at work.
-    async fn tool_rules(
+    /// The states of the projects, in their order; none for a project that does not exist. They change while runs are at
+    /// work.
+    async fn project_states(
         &self,
         caller: &Caller,
         projects: &[ProjectId],
-    ) -> Result<Vec<Option<ToolRules>>, ToolError>;
+    ) -> Result<Vec<Option<ProjectState>>, ToolError>;
 
     /// Writes a source document; the same project and path again replaces it, so a repeated call is safe. A document that
     /// people imported is replaced only if its project allows that.

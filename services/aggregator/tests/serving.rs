@@ -47,6 +47,8 @@ fn input(model: &str) -> AggregateInput {
             profile: None,
             started_at: None,
             time_left_ms: None,
+            answers: None,
+            siblings: Vec::new(),
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

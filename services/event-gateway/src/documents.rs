@@ -99,7 +99,13 @@ impl DocumentService for Documents {
             );
             return Err(invalid_field("project_ids", text));
         }
-        let kinds: Vec<DocumentKind> = from_wire("kinds", request.kinds).map_err(|e| invalid(&e.into()))?;
+        let mut kinds: Vec<DocumentKind> =
+            from_wire("kinds", request.kinds).map_err(|e| invalid(&e.into()))?;
+        if kinds.is_empty() && request.doc_role.is_empty() {
+            // A run may keep hundreds of answers, which nobody looks for among its documents.
+            let shown = DocumentKind::ALL.iter().filter(|kind| **kind != DocumentKind::ToolAnswer);
+            kinds.extend(shown);
+        }
         let run_id = match request.run_id.as_str() {
             "" => None,
             text => Some(id(RunId::parse_field("run_id", text))?),

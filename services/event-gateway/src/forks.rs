@@ -316,12 +316,14 @@ impl Runs {
         let (graph, seq, now) = (run.graph(), run.graph().seq(), now());
         let parts = self.gateway.store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
         let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
+        // What is shared may end before the run itself was forked, so its log does not tell.
+        let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
         let run_id = RunId::from(Uuid::now_v7());
         let spec = spec_of(wanted, user.clone(), run);
         let body = RunForked {
             source_run_id: parent,
             at_seq: seq,
-            origin_run_id: Some(run.origin()),
+            origin_run_id: Some(origin),
             author: user,
             request_id: wanted.request_id.clone(),
             display_name: wanted.display_name.clone(),

@@ -184,5 +184,6 @@ fn to_wire(project: &Project) -> pb::Project {
         status: project.status.to_wire(),
         tools: Some(project.tools.to_wire()),
         updated_at: Some(project.updated_at.to_wire()),
+        revision: project.revision,
     }
 }

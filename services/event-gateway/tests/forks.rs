@@ -225,6 +225,12 @@ async fn a_fork_within_the_life_of_a_run_goes_on_from_there() {
     let fork =
         world.fork(ForkRunRequest { at_seq: Some(8), ..Default::default() }).await.unwrap().fork_run_id;
     world.until_completed(&fork).await;
+    // A fork of that fork, at an event that both share, is one of the run that began the log.
+    let request = ForkRunRequest { run_id: fork.clone(), at_seq: Some(6), ..Default::default() };
+    let of_fork = world.gateway.runs().fork_run(request).await.unwrap().into_inner().fork_run_id;
+    let log = world.gateway.store.read(of_fork.parse().unwrap(), 6, 1).await.unwrap();
+    let EventBody::RunForked(forked) = &log[0].body else { panic!("how it begins: {log:?}") };
+    assert_eq!(forked.origin_run_id.unwrap().to_string(), world.run);
     let id: RunId = fork.parse().unwrap();
     let parts = world.gateway.store.segments(id).await.unwrap();
     assert!(parts.len() == 1 && parts[0].until >= 8, "{parts:?}");

@@ -18,10 +18,11 @@ const LOOKS: Partial<Record<DocumentKind, KindLook>> = {
   [DocumentKind.HOMEWORK_BRANCH]: { label: 'Branch', icon: 'branch', rank: 4 },
   [DocumentKind.HOMEWORK_SUMMARY]: { label: 'Iteration summary', icon: 'list', rank: 5 },
   [DocumentKind.SCRATCHPAD]: { label: 'Scratchpad', icon: 'note', rank: 6 },
+  [DocumentKind.TOOL_ANSWER]: { label: 'Tool answer', icon: 'tool', rank: 8 },
   [DocumentKind.SOURCE]: { label: 'Source', icon: 'note', rank: 7 },
 };
 
-const OTHER: KindLook = { label: 'Document', icon: 'note', rank: 8 };
+const OTHER: KindLook = { label: 'Document', icon: 'note', rank: 9 };
 
 export const kindLook = (kind: DocumentKind): KindLook => LOOKS[kind] ?? OTHER;
 

@@ -79,7 +79,7 @@ export function describe({ body }: Event): string {
     case 'leaseCovered':
       return `${body.value.budget}: ${body.value.amount} beyond its lease, taken over above`;
     case 'toolCallRequested':
-      return `${body.value.toolName} [RUNNING]`;
+      return `${body.value.toolName} [${body.value.cached ? 'KNOWN' : 'RUNNING'}]`;
     case 'toolCallResult':
       return `${body.value.toolName} [${body.value.ok ? 'OK' : 'FAILED'}]${body.value.error ? ` ${clip(body.value.error, 80)}` : ''}`;
     case 'rollupUpdated':

@@ -38,6 +38,10 @@ export interface ToolCall {
   ok?: boolean;
   summary?: string;
   error?: string;
+  /** The run knew the answer, so the tool was not called. */
+  cached: boolean;
+  /** The document that holds the whole answer. */
+  answerId?: string;
 }
 
 /** The tool calls of a node, each with its result if there is one yet. */
@@ -46,23 +50,25 @@ export function toolCalls(events: Event[], time: (e: Event) => number): ToolCall
   for (const event of events) {
     const { body } = event;
     if (body.case === 'toolCallRequested') {
-      const { callId, toolName, args, purpose } = body.value;
+      const { callId, toolName, args, purpose, cached } = body.value;
       calls.set(callId, {
         callId,
         toolName,
         startedAt: time(event),
+        cached,
         ...(args === undefined ? {} : { args }),
         ...(purpose === undefined ? {} : { purpose }),
       });
     } else if (body.case === 'toolCallResult') {
-      const { callId, toolName, ok, summary, error } = body.value;
-      const call = calls.get(callId) ?? { callId, toolName, startedAt: time(event) };
+      const { callId, toolName, ok, summary, error, answer } = body.value;
+      const call = calls.get(callId) ?? { callId, toolName, startedAt: time(event), cached: false };
       calls.set(callId, {
         ...call,
         ok,
         endedAt: time(event),
         ...(summary === undefined ? {} : { summary }),
         ...(error === undefined ? {} : { error }),
+        ...(answer === undefined ? {} : { answerId: answer.documentId }),
       });
     }
   }

@@ -106,7 +106,8 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             let purpose = because(&call.purpose);
             let subject = call.args.as_ref().and_then(subject).filter(|s| !purpose.contains(s.as_str()));
             let subject = subject.map(|s| format!(" “{}”", fit(&s, CALLER))).unwrap_or_default();
-            ("⚙", Paint::Dim, format!("{}{subject}{purpose}", one_line(&call.tool_name)))
+            let known = if call.cached { ", known already" } else { "" };
+            ("⚙", Paint::Dim, format!("{}{subject}{known}{purpose}", one_line(&call.tool_name)))
         }
         EventBody::ToolCallResult(call) if !call.ok => {
             ("⚙", Paint::Warn, format!("{} failed{}", one_line(&call.tool_name), because(&call.error)))

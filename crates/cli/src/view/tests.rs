@@ -95,6 +95,7 @@ fn growing() -> Log {
         purpose: Some("find \"lease\"".into()),
         phase: None,
         started_at: None,
+        cached: false,
     };
     log.push(third, None, call);
     for (i, title) in ["Check the figures", "Check the names"].into_iter().enumerate() {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::PromptDocument;
+use crate::answers::KeptAnswer;
 use crate::budget::SubtreeBudget;
 use crate::citation::Citation;
 use crate::homework::{BranchNote, PlanItem};
@@ -392,6 +393,9 @@ payloads! {
         /// When it was asked for, by the role's clock.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
+        /// The run knows the answer: the tool was not called, and the call counts in no budget.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cached: bool,
     }
     /// Payload of `tree.tool_call_result`.
     ToolCallResult {
@@ -416,6 +420,9 @@ payloads! {
         /// The document of the run that it wrote.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         document_id: Option<DocumentId>,
+        /// The whole answer, if the run keeps it for further calls.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        answer: Option<KeptAnswer>,
     }
     /// Payload of `tree.node_skipped`.
     NodeSkipped {

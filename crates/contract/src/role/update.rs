@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answers;
 use crate::error::{Checks, Invalid};
 use crate::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use crate::limits;
@@ -14,14 +15,18 @@ pub struct ScratchpadDelta {
     pub append_markdown: String,
 }
 
-/// A tool has answered and written a document of the run: a note, or an answer that is too long for a prompt.
+/// A tool has answered, and something of it becomes a document of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallKept {
-    /// The answer.
+    /// The answer, as events show it.
     pub result: ToolCallResult,
-    /// The document.
-    pub document: KeptDocument,
+    /// What the tool wrote: a note, or an answer that is too long for a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<KeptDocument>,
+    /// The whole answer, for further calls of the run that ask the same ([`answers`](crate::answers)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<KeptDocument>,
 }
 
 /// A document of a run that a tool wrote.
@@ -47,7 +52,7 @@ pub enum RoleUpdate {
     ToolCallRequested(ToolCallRequested),
     /// A tool answered.
     ToolCallResult(ToolCallResult),
-    /// A tool answered and wrote a document.
+    /// A tool answered, and something of it is kept.
     ToolCallKept(Box<ToolCallKept>),
     /// Tokens or money were used.
     Usage(UsageRecorded),
@@ -75,9 +80,21 @@ impl RoleUpdate {
             RoleUpdate::ToolCallResult(result) => check_result(result, &mut c),
             RoleUpdate::ToolCallKept(kept) => {
                 check_result(&kept.result, &mut c);
-                c.text("document.path", &kept.document.path, limits::LABEL_BYTES);
-                c.at_most("document.title", &kept.document.title, limits::TITLE_BYTES);
-                c.at_most("document.body", &kept.document.body, limits::DOCUMENT_BYTES);
+                if let Some(document) = &kept.document {
+                    c.text("document.path", &document.path, limits::LABEL_BYTES);
+                    c.at_most("document.title", &document.title, limits::TITLE_BYTES);
+                    c.at_most("document.body", &document.body, limits::DOCUMENT_BYTES);
+                    // What is looked up for later calls is written as an answer only.
+                    let apart = !answers::is_answer(&document.path);
+                    c.require(apart, "document.path", || format!("must not be in {}", answers::FOLDER));
+                }
+                if let Some(answer) = &kept.answer {
+                    c.text("answer.path", &answer.path, limits::LABEL_BYTES);
+                    c.at_most("answer.title", &answer.title, limits::TITLE_BYTES);
+                    c.at_most("answer.body", &answer.body, limits::DOCUMENT_BYTES);
+                    let there = answers::is_answer(&answer.path);
+                    c.require(there, "answer.path", || format!("must be in {}", answers::FOLDER));
+                }
             }
             RoleUpdate::Usage(usage) => {
                 c.at_most("model", &usage.model, limits::LABEL_BYTES);

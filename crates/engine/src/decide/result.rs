@@ -9,7 +9,7 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, HintType, NodeStatus, Outcome, ResultKind, Strategy,
+    ArtifactId, ArtifactType, DocumentId, HintType, KeptAnswer, NodeStatus, Outcome, ResultKind, Strategy,
     SuccessAssessment, TreeAgentResult,
 };
 
@@ -143,16 +143,47 @@ impl Decider<'_> {
         hinted
     }
 
-    /// A tool of the node at `at` has written a document of the run, which becomes an artifact of the node. A document
-    /// that the run has already is written once.
-    pub(super) fn keep_document(&mut self, at: usize, kept: ToolCallKept) {
-        let ToolCallKept { result, document: KeptDocument { path, title, body } } = kept;
-        let id = DocumentId::of_run(self.state.origin(), &path);
-        let is_new = !self.state.has_kept(id);
-        self.emit(at, ToolCallResult { document_id: Some(id), ..result });
-        if !is_new {
-            return;
+    /// A tool of the node at `at` has answered, and something of it becomes a document of the run: what the tool wrote
+    /// is an artifact of the node, and the answer itself serves further calls. A document that the run has already is
+    /// written once.
+    pub(super) fn keep_documents(&mut self, at: usize, kept: ToolCallKept) {
+        let ToolCallKept { result, document, answer } = kept;
+        let origin = self.state.origin();
+        let written = document.map(|document| (DocumentId::of_run(origin, &document.path), document));
+        let is_new = written.as_ref().is_some_and(|(id, _)| !self.state.answers().has(*id));
+        let keeps = self.state.behaviour().keeps_answers;
+        let answer = answer.filter(|answer| keeps && self.state.answers().have_room(answer.body.len()));
+        let answer = answer.map(|answer| {
+            let id = DocumentId::of_run(origin, &answer.path);
+            let bytes = if self.state.answers().has(id) { 0 } else { answer.body.len() as u64 };
+            (KeptAnswer { document_id: id, bytes }, answer)
+        });
+        let document_id = written.as_ref().map(|(id, _)| *id).or(result.document_id);
+        self.emit(
+            at,
+            ToolCallResult { document_id, answer: answer.as_ref().map(|(kept, _)| *kept), ..result },
+        );
+        if let Some((kept, answer)) = answer.filter(|(kept, _)| kept.bytes > 0) {
+            self.keep_answer(at, kept.document_id, answer);
         }
+        if let Some((id, document)) = written.filter(|_| is_new) {
+            self.keep_written(at, id, document);
+        }
+    }
+
+    /// The answer of a tool becomes a document.
+    fn keep_answer(&mut self, at: usize, id: DocumentId, answer: KeptDocument) {
+        let node = self.state.node(at);
+        let (run, node_id, depth) = (self.state.graph().run_id(), node.id, node.depth);
+        let parent = self.state.control(at).parent.map(|parent| self.state.node(parent).id);
+        let document = documents::tool_answer(run, id, answer, self.now);
+        let document = documents::of_node(document, node_id, parent, depth);
+        self.create_document(document, self.place_of(at));
+    }
+
+    /// What a tool wrote becomes an artifact.
+    fn keep_written(&mut self, at: usize, id: DocumentId, document: KeptDocument) {
+        let KeptDocument { path, title, body } = document;
         let (node_id, number) = (self.state.node(at).id, self.state.control(at).results);
         let snippet = Some(prefix(&body, limits::SNIPPET_BYTES).to_owned());
         self.emit(

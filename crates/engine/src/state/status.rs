@@ -44,6 +44,7 @@ impl State {
             control.cut |= !wound_down && !matches!(guard, "maxDepth" | "lease");
         }
         control.calls += u32::from(needs.is_some() && is_new);
+        control.restarted &= !is_new;
         control.needs = needs;
         control.attempt = attempt;
         control.retry_at = match (e.status, e.attempt) {

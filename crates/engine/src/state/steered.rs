@@ -80,6 +80,7 @@ impl State {
         // Another round, so that a late answer to the stopped call is not taken for one to the next.
         control.calls += 1;
         (control.tool_calls, control.retry_at, control.flying) = (0, None, false);
+        control.restarted = true;
     }
 
     pub(super) fn end_pause(&mut self, at: usize) {

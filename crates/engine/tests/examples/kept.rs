@@ -12,9 +12,76 @@ pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
         phase: None,
         completed_at: None,
         document_id: None,
+        answer: None,
     };
-    let document = KeptDocument { path: path.into(), title: "A long answer".into(), body: "long".into() };
-    RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document }))
+    let kept = KeptDocument { path: path.into(), title: "A long answer".into(), body: "long".into() };
+    let (document, answer) = match answers::is_answer(path) {
+        true => (None, Some(kept)),
+        false => (Some(kept), None),
+    };
+    RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer }))
+}
+
+fn asked(call_id: &str, cached: bool) -> RoleUpdate {
+    RoleUpdate::ToolCallRequested(ToolCallRequested {
+        call_id: call_id.into(),
+        tool_name: "look".into(),
+        args: serde_json::json!({"query": "pipes"}).as_object().cloned(),
+        purpose: None,
+        phase: None,
+        started_at: None,
+        cached,
+    })
+}
+
+#[test]
+fn an_answer_is_kept_once_and_is_no_artifact() {
+    let mut hand = Hand::new(Budgets::default());
+    let call = hand.only();
+    let path = "tool-answers/a.json";
+    let id = DocumentId::of_run(hand.run.graph().run_id(), path);
+    let mut answer = |call_id: &str| {
+        let decision = hand.run.handle(Input::Update(call.key, kept(call_id, path)), hand.now);
+        let [event] = &decision.events[..] else { panic!("the answer alone: {:?}", decision.events) };
+        let EventBody::ToolCallResult(result) = &event.body else { panic!("the answer of the tool") };
+        (result.document_id, result.answer.map(|a| (a.document_id, a.bytes)), decision.documents)
+    };
+    let (written, kept, documents) = answer("t1");
+    assert_eq!((written, kept), (None, Some((id, 4))));
+    let [DocumentOp::Create(document), DocumentOp::Link { child, .. }] = &documents[..] else {
+        panic!("a document and its place: {documents:?}")
+    };
+    assert_eq!((document.id, document.kind, *child), (id, DocumentKind::ToolAnswer, id));
+    let (_, kept, documents) = answer("t2");
+    assert_eq!((kept, documents.len()), (Some((id, 0)), 0));
+    assert!(hand.run.graph().nodes()[0].artifacts.is_empty());
+}
+
+#[test]
+fn a_known_answer_uses_no_budget_and_there_is_a_limit_of_its_own() {
+    let mut hand = Hand::new(Budgets { max_tool_calls: Some(1), ..Budgets::default() });
+    let call = hand.only();
+    let ask = |hand: &mut Hand, i: u32, cached: bool| {
+        hand.feed(Input::Update(call.key, asked(&format!("t{i}"), cached)));
+    };
+    for i in 0..answers::CACHED_CALLS {
+        ask(&mut hand, i, true);
+    }
+    assert_eq!(hand.run.graph().nodes()[0].usage.get().tool_calls, 0);
+    assert!(hand.run.is_in_flight(&call.key), "the call goes on");
+    ask(&mut hand, answers::CACHED_CALLS, true);
+    assert!(!hand.run.is_in_flight(&call.key), "nobody asks for the same for ever");
+}
+
+#[test]
+fn a_call_that_is_made_again_uses_no_answer_of_before() {
+    let mut hand = Hand::new(Budgets::default());
+    let call = hand.only();
+    assert_eq!(call.input.context().answers, Some(AnswerUse::Reuse));
+    hand.feed(Input::Failed(call.key, RoleError::new(RoleErrorKind::Internal, "broken")));
+    hand.later(60_000);
+    let again = hand.only();
+    assert_eq!((again.key.attempt, again.input.context().answers), (2, Some(AnswerUse::Keep)));
 }
 
 #[test]

@@ -251,6 +251,7 @@ fn calls_side_by_side_share_what_is_left_and_the_rest_waits() {
         purpose: None,
         phase: None,
         started_at: None,
+        cached: false,
     };
     let most = context(&due[0]).allowance.tool_calls.unwrap();
     for i in 0..most {
@@ -274,6 +275,7 @@ fn tool_calls_of_a_lost_driver_are_closed_before_the_next_attempt() {
         purpose: None,
         phase: Some("plan".into()),
         started_at: None,
+        cached: false,
     };
     let plan = hand.only();
     hand.feed(Input::Update(plan.key, RoleUpdate::ToolCallRequested(tool("t0"))));

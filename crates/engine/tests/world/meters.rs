@@ -205,7 +205,7 @@ impl World {
                     let sum = own.entry(event.node_id).or_default();
                     *sum = sum.plus(Usage::of(e));
                 }
-                EventBody::ToolCallRequested(_) => {
+                EventBody::ToolCallRequested(e) if !e.cached => {
                     let sum = own.entry(event.node_id).or_default();
                     *sum = sum.plus(Usage::TOOL_CALL);
                 }

@@ -17,6 +17,7 @@ use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 
+use tree_agent_contract::answers::FOLDER;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
@@ -382,8 +383,12 @@ impl World {
             };
             self.meters.used(&self.run, &call.key, [usage.input_tokens, usage.cost_micros, 0]);
             self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
-            let may = left(allowance.tool_calls, self.meters.spent(&call.key)[2]) > 0;
-            if self.run.is_in_flight(&call.key) && self.roll() < 64 && (may || !self.plan.obedient) {
+            let has_left = left(allowance.tool_calls, self.meters.spent(&call.key)[2]) > 0;
+            let roll = if self.run.is_in_flight(&call.key) { self.roll() } else { u8::MAX };
+            // Some answers are known, which costs nothing.
+            let cached = roll % 8 == 0;
+            let may = has_left || cached;
+            if roll < 64 && (may || !self.plan.obedient) {
                 let tool = event::ToolCallRequested {
                     call_id: format!("t{round}"),
                     tool_name: "list_documents".into(),
@@ -391,8 +396,9 @@ impl World {
                     purpose: None,
                     phase: None,
                     started_at: None,
+                    cached,
                 };
-                self.meters.used(&self.run, &call.key, [0, 0, u64::from(may)]);
+                self.meters.used(&self.run, &call.key, [0, 0, u64::from(may && !cached)]);
                 self.feed(Input::Update(call.key, RoleUpdate::ToolCallRequested(tool)));
                 assert!(
                     may || !self.run.is_in_flight(&call.key),
@@ -421,13 +427,18 @@ impl World {
             phase: None,
             completed_at: None,
             document_id: None,
+            answer: None,
         };
-        let path = format!("notes/{}.md", roll % 5);
-        let document = KeptDocument { path: path.clone(), title: "a note".into(), body: path };
+        let kept = |folder: &str| {
+            let path = format!("{folder}/{}.md", roll % 5);
+            KeptDocument { path: path.clone(), title: "a note".into(), body: path }
+        };
+        let document = (roll < 120).then(|| kept("notes"));
+        let answer = (roll % 3 == 0).then(|| kept(FOLDER));
         self.feed(Input::Update(
             *key,
-            match roll < 120 {
-                true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document })),
+            match document.is_some() || answer.is_some() {
+                true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer })),
                 false => RoleUpdate::ToolCallResult(result),
             },
         ));

@@ -36,6 +36,8 @@ struct Caps {
     passage: usize,
     /// Each document that children returned.
     document: usize,
+    /// What each sibling has found.
+    finding: usize,
     /// The node's own task, which is shortened last.
     own: usize,
 }
@@ -90,6 +92,10 @@ impl PromptTrimmer {
         let beginning = prefix(text, cap);
         self.note(what, text.len() - beginning.len());
         if beginning.is_empty() { String::new() } else { format!("{beginning} […]") }
+    }
+
+    pub(super) fn finding(&mut self, text: &str) -> String {
+        self.head("findings of other tasks", text, self.caps.finding)
     }
 
     pub(super) fn scratchpad(&mut self, text: &str) -> String {
@@ -202,6 +208,7 @@ pub(super) fn assemble(
         listing: ALL,
         passage: ALL,
         document: ALL,
+        finding: ALL,
         own: ALL,
     };
     let draft = |caps: Caps| {
@@ -226,6 +233,7 @@ pub(super) fn assemble(
     prompt = draft(caps)?.0;
     let ladder = [
         Rung::To(|c| &mut c.scratchpad, &[0]),
+        Rung::To(|c| &mut c.finding, &[400, 120]),
         Rung::To(|c| &mut c.json, &[16_000, 4_000]),
         Rung::Share,
         Rung::To(|c| &mut c.json, &[1_000, 200, 0]),

@@ -29,6 +29,8 @@ fn call() -> CallContext {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     }
 }
 

@@ -21,6 +21,10 @@ const MIN_ANSWER_BYTES: usize = 400;
 /// Maximum of bytes of a tool's name.
 const MAX_NAME_BYTES: usize = 64;
 
+/// What a model is told of an answer that its own task or another one got before.
+const KNOWN_HERE: &str = "This task has asked the same before. This is what was found.\n";
+const KNOWN_ELSEWHERE: &str = "Another task of this run has asked the same already. This is what it found.\n";
+
 /// The tools that the run's context offers, or the one of them that is called `only`.
 pub(super) async fn offered(io: &RoleIo, only: Option<&str>) -> Result<Vec<Tool>, RoleError> {
     io.tools().ready().await;
@@ -38,6 +42,8 @@ pub(super) struct Outcome {
     args: Map<String, Value>,
     ok: bool,
     answer: Value,
+    /// Says that the question is not new.
+    remark: &'static str,
     /// What the model is shown of the answer, without marks.
     pub(super) text: String,
 }
@@ -45,7 +51,8 @@ pub(super) struct Outcome {
 impl Outcome {
     pub(super) fn response(&self) -> ToolResponse {
         let marked = data(&self.text, &format!("tool {}", self.name));
-        ToolResponse::new(self.call_id.as_str(), marked).with_fn_name(self.name.as_str())
+        ToolResponse::new(self.call_id.as_str(), self.remark.to_owned() + &marked)
+            .with_fn_name(self.name.as_str())
     }
 
     /// The call as an action of the executor's output.
@@ -64,10 +71,15 @@ impl Outcome {
     /// Shows less of the answer: its header, which says how to read it again, and about `bytes` bytes in all.
     pub(super) fn shorten(&mut self, bytes: usize) {
         if self.text.len() > bytes {
-            let shorter = prompt_text(&self.name, &self.answer, bytes);
-            if shorter.len() < self.text.len() {
-                self.text = shorter;
-            }
+            self.show(bytes);
+        }
+    }
+
+    /// Shows about `bytes` bytes of the answer, but not more than before.
+    fn show(&mut self, bytes: usize) {
+        let text = prompt_text(&self.name, &self.answer, bytes);
+        if self.text.is_empty() || text.len() < self.text.len() {
+            self.text = text;
         }
     }
 }
@@ -90,15 +102,29 @@ async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outc
             )),
         ),
         Ok(args) => {
-            let answer = io.call_tool(name, args.clone(), "asked for by the model").await;
+            let answer = io.ask_tool(name, args.clone(), "asked for by the model").await;
             (args, answer.map_err(|error| error.to_string()))
         }
     };
     let ok = answer.is_ok();
-    let answer = answer.unwrap_or_else(|error| Value::String(format!("Error: {error}")));
+    let known = answer.as_ref().ok().and_then(|answer| answer.known_from);
+    let remark = known.map_or("", |node| match node == io.tools().caller().node_id {
+        true => KNOWN_HERE,
+        false => KNOWN_ELSEWHERE,
+    });
+    let answer = answer.map_or_else(|error| Value::String(format!("Error: {error}")), |answer| answer.value);
+    let mut outcome = Outcome {
+        call_id: call.call_id.clone(),
+        text: String::new(),
+        name: name.to_owned(),
+        args,
+        ok,
+        answer,
+        remark,
+    };
     // About four bytes are a token.
-    let text = prompt_text(name, &answer, budget.max(MIN_ANSWER_BYTES));
-    Outcome { call_id: call.call_id.clone(), text, name: name.to_owned(), args, ok, answer }
+    outcome.show(budget.max(MIN_ANSWER_BYTES));
+    outcome
 }
 
 /// Arguments as an object. Models write null or an empty text if there are none.

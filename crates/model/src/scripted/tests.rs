@@ -41,6 +41,8 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     }
 }
 

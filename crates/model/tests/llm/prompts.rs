@@ -3,8 +3,8 @@
 use serde_json::json;
 use tree_agent_contract::role::*;
 use tree_agent_contract::{
-    DocumentId, NodeId, NodeStatus, ResultKind, RunId, StepId, StepStatus, SuccessAssessment, Timestamp,
-    TreeAgentResult,
+    DocumentId, Finding, NodeId, NodeStatus, ResultKind, RunId, SiblingFindings, StepId, StepStatus,
+    SuccessAssessment, Timestamp, TreeAgentResult,
 };
 use tree_agent_model::LlmArgs;
 use uuid::Uuid;
@@ -36,6 +36,17 @@ fn context() -> CallContext {
         deliverable: Some(ResultKind::Hybrid),
         started_at: Some(Timestamp(1_769_472_000_000_000)),
         time_left_ms: Some(1_500_000),
+        siblings: vec![SiblingFindings {
+            node_id: NodeId::from(Uuid::from_u128(9)),
+            title: "Which harbour is\ncheaper?".into(),
+            status: NodeStatus::Executing,
+            summary: String::new(),
+            findings: vec![Finding {
+                tool: "search_documents".into(),
+                about: "query: harbour dues".into(),
+                found: "2 hits: east.md, </data> west.md".into(),
+            }],
+        }],
         ..call("")
     }
 }

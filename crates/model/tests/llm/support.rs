@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::*;
-use tree_agent_contract::{Allowance, Budgets, NodeId, RunContext, RunId};
+use tree_agent_contract::{Allowance, AnswerUse, Budgets, NodeId, RunContext, RunId};
 use tree_agent_model::{LanguageModels, LlmArgs, Models, RoleIo, RoleModel};
 use tree_agent_runtime::config::Problems;
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
@@ -93,6 +93,8 @@ pub(crate) struct Service {
     tools: ToolRegistry,
     /// What its calls may use.
     pub(crate) allowance: Allowance,
+    /// The node for which it works, in a run that keeps answers.
+    pub(crate) node: Option<NodeId>,
 }
 
 impl Service {
@@ -110,6 +112,7 @@ impl Service {
             tools: ToolRegistry::new(documents.clone()),
             documents,
             allowance: Allowance::default(),
+            node: None,
         }
     }
 
@@ -118,7 +121,9 @@ impl Service {
         phase: &'static str,
         answer: impl AsyncFnOnce(&dyn RoleModel, &RoleIo) -> Result<O, RoleError>,
     ) -> CallOutcome<O> {
-        let caller = Caller::new(RunId::from(Uuid::from_u128(1)), RunContext::default());
+        let run = RunId::from(Uuid::from_u128(1));
+        let answers = self.node.map(|_| AnswerUse::Reuse);
+        let caller = Caller { node_id: self.node, answers, ..Caller::new(run, RunContext::default()) };
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), phase);
         let io = io.allowing(self.allowance);
         let model = self.models.resolve("").expect("the default");
@@ -146,7 +151,12 @@ impl Service {
                     RoleUpdate::Usage(usage) => outcome.usage.push(usage),
                     RoleUpdate::ToolCallRequested(call) => outcome.requested.push(call),
                     RoleUpdate::ToolCallResult(result) => outcome.results.push(result),
-                    RoleUpdate::ToolCallKept(kept) => outcome.results.push(kept.result),
+                    RoleUpdate::ToolCallKept(kept) => {
+                        if let (Some(node), Some(answer)) = (self.node, &kept.answer) {
+                            self.documents.add_answer(run, node, answer);
+                        }
+                        outcome.results.push(kept.result);
+                    }
                     RoleUpdate::Heartbeat => {}
                 }
             }
@@ -233,6 +243,8 @@ pub(crate) fn call(title: &str) -> CallContext {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     }
 }
 

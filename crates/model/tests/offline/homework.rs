@@ -44,6 +44,8 @@ impl Runner {
             profile: None,
             started_at: None,
             time_left_ms: None,
+            answers: None,
+            siblings: Vec::new(),
         }
     }
 

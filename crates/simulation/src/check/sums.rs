@@ -41,7 +41,7 @@ pub(super) fn check_sums(run: &StoredRun, graph: &Graph, note: &mut impl FnMut(S
 fn usage(event: &Event) -> Usage {
     match &event.body {
         EventBody::UsageRecorded(e) => Usage::of(e),
-        EventBody::ToolCallRequested(_) => Usage::TOOL_CALL,
+        EventBody::ToolCallRequested(e) if !e.cached => Usage::TOOL_CALL,
         _ => Usage::default(),
     }
 }

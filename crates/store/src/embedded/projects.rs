@@ -17,7 +17,7 @@ use crate::text::{clean, fold, json_text};
 
 const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_sources d \
                       WHERE d.project_id = p.id AND d.type_key = 'document.source'), p.status, p.tool_rules, \
-                      COALESCE(p.updated_at, p.created_at) FROM onto_projects p";
+                      COALESCE(p.updated_at, p.created_at), p.revision FROM onto_projects p";
 
 #[async_trait]
 impl Projects for EmbeddedStore {
@@ -150,5 +150,6 @@ fn project(row: &Row<'_>) -> Result<Project, StoreError> {
         status: parse_status(id, &status)?,
         tools: parse_rules(id, rules.as_bytes())?,
         updated_at: Timestamp(row.get(7).map_err(map_error)?),
+        revision: row.get::<_, i64>(8).map_err(map_error)? as u64,
     })
 }

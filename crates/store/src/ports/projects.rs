@@ -59,6 +59,8 @@ pub struct Project {
     pub tools: ToolRules,
     /// When it last changed, its documents aside.
     pub updated_at: Timestamp,
+    /// Another number after each change of the project or its documents (computed by the store).
+    pub revision: u64,
 }
 
 impl Project {
@@ -73,6 +75,7 @@ impl Project {
             status: ProjectStatus::default(),
             tools: ToolRules::default(),
             updated_at: created_at,
+            revision: 1,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::text::{clean, fold};
 
 const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_sources d \
                       WHERE d.project_id = p.id AND d.type_key = 'document.source'), p.status, p.tool_rules, \
-                      COALESCE(p.updated_at, p.created_at) FROM onto_projects p";
+                      COALESCE(p.updated_at, p.created_at), p.revision FROM onto_projects p";
 
 #[async_trait]
 impl Projects for PostgresStore {
@@ -143,5 +143,6 @@ fn project(row: &Row) -> Result<Project, StoreError> {
         status: parse_status(id, row.get(5))?,
         tools: parse_rules(id, &rules.0)?,
         updated_at: row.get::<_, Time>(7).0,
+        revision: row.get::<_, i64>(8) as u64,
     })
 }

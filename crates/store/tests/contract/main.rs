@@ -124,6 +124,7 @@ contract! {
     documents::concurrent_requests_with_one_id_make_one_project,
     projects::a_tool_replaces_what_tools_wrote_and_nothing_else,
     projects::a_change_leaves_the_rest_as_it_is,
+    projects::every_change_of_a_project_or_its_documents_has_a_revision_of_its_own,
     projects::a_new_name_is_unique_and_the_old_one_is_free,
     projects::a_deleted_project_takes_its_documents_along,
     projects::a_project_that_live_runs_name_is_kept_unless_forced,

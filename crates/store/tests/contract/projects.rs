@@ -33,7 +33,8 @@ pub async fn a_change_leaves_the_rest_as_it_is(f: Fixture) {
         read_only: true,
         ..ToolRules::default()
     };
-    assert_eq!(changed, Project { tools: tools.clone(), updated_at: Timestamp(5), ..before });
+    let revision = changed.revision;
+    assert_eq!(changed, Project { tools: tools.clone(), updated_at: Timestamp(5), revision, ..before });
     // Other rules of the same project stay, and a list is replaced as a whole.
     let rules = RulesChange { denied_tools: Some(vec![]), ..RulesChange::default() };
     let change = ProjectChange {
@@ -186,4 +187,29 @@ pub async fn documents_of_projects_that_have_changed_are_named_and_counted(f: Fi
     assert_eq!(changed(of(&[1]), 9).await, (vec![3, 2], 2));
     assert_eq!(changed(of(&[2, 9]), 9).await, (vec![4], 1));
     assert_eq!(changed(of(&[]), 9).await, (vec![], 0));
+}
+
+pub async fn every_change_of_a_project_or_its_documents_has_a_revision_of_its_own(f: Fixture) {
+    let revision = async |n: u128| f.store.project(project_id(n)).await.unwrap().revision;
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
+    let (mut seen, other) = (vec![revision(1).await], revision(2).await);
+    assert!(seen[0] > 0, "0 means that nobody counts");
+    f.store.put_document(source(1, 1, "a.md", "A", "old")).await.unwrap();
+    seen.push(revision(1).await);
+    f.store.put_document(source(1, 1, "a.md", "A", "new")).await.unwrap();
+    seen.push(revision(1).await);
+    f.store.put_tool_document(source(2, 1, "b.md", "B", "by a tool")).await.unwrap();
+    seen.push(revision(1).await);
+    let rules = RulesChange { read_only: Some(true), ..RulesChange::default() };
+    let change = ProjectChange { tools: rules, at: Timestamp(5), ..ProjectChange::default() };
+    let changed = f.store.update_project(project_id(1), change).await.unwrap();
+    seen.push(changed.revision);
+    f.store.delete_source(source(1, 1, "a.md", "", "").id, None).await.unwrap();
+    seen.push(revision(1).await);
+    assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    assert_eq!(revision(1).await, seen[5], "reading changes nothing");
+    assert_eq!(revision(2).await, other, "each project counts for itself");
+    let page = f.store.list_projects(ProjectQuery { limit: 10, ..ProjectQuery::default() }).await.unwrap();
+    assert_eq!(page.items.iter().map(|p| p.revision).collect::<Vec<_>>(), [seen[5], other]);
 }

@@ -46,6 +46,8 @@ pub(crate) struct ServerConfig {
     pub(crate) output_bytes: usize,
     /// Maximum of calls in flight. Further calls wait.
     pub(crate) max_calls: usize,
+    /// How long an answer of a tool that only reads is used again in its run; zero for never.
+    pub(crate) reuse: Duration,
 }
 
 /// How a server is reached. Its `Debug` form shows nothing that may be secret.
@@ -101,6 +103,7 @@ struct Raw {
     start_timeout_seconds: Option<i64>,
     output_bytes: Option<i64>,
     max_calls: Option<i64>,
+    reuse_seconds: Option<i64>,
 }
 
 impl McpConfig {
@@ -217,6 +220,7 @@ impl Check<'_> {
         let start = self.number(&at, "start_timeout_seconds", raw.start_timeout_seconds, 20, 1..=600);
         let output = self.number(&at, "output_bytes", raw.output_bytes, 32 * 1024, 256..=OUTPUT_BYTES as i64);
         let calls = self.number(&at, "max_calls", raw.max_calls, 8, 1..=256);
+        let reuse = self.number(&at, "reuse_seconds", raw.reuse_seconds, 600, 0..=86_400);
         let transport = self.transport(&at, &raw)?;
         Some(ServerConfig {
             name,
@@ -228,6 +232,7 @@ impl Check<'_> {
             start_timeout: Duration::from_secs(start),
             output_bytes: output as usize,
             max_calls: calls as usize,
+            reuse: Duration::from_secs(reuse),
         })
     }
 

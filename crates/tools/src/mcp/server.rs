@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -101,6 +101,14 @@ impl Server {
     /// The tools that the server listed last.
     pub(super) fn tools(&self) -> Arc<[Arc<McpTool>]> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Names the time in which answers of the server are taken for the same: nobody tells whether what it looks at has
+    /// changed. None if they are not used again.
+    pub(crate) fn period(&self) -> Option<String> {
+        let seconds = self.config.reuse.as_secs();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Some(format!("{} of {seconds} s", now.checked_div(seconds)?))
     }
 
     /// Calls `tool` with arguments that match its schema.

@@ -1,5 +1,6 @@
 //! Tools: the built-in ones, those of MCP servers, and where documents come from.
 
+mod answers;
 mod gateway;
 mod mcp;
 mod registry;

@@ -14,7 +14,7 @@ use tonic::{Request, Status, Streaming};
 use tree_agent_contract::role::{CallContext, ExecuteInput, ExecutorOutput, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{
     Budgets, Document, DocumentId, DocumentSummary, NodeId, ProjectId, RunContext, RunId, SearchResults,
-    SimilarResults, ToolRules,
+    SimilarResults,
 };
 use tree_agent_model::{Models, RoleServer};
 use tree_agent_proto::internal::v1::execute_response::Message;
@@ -24,7 +24,7 @@ use tree_agent_proto::{Wire, role_error};
 use tree_agent_runtime::channel::{Connector, Peers};
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{
-    Caller, DocumentSource, ListDocuments, Listing, MemoryDocuments, NewDocument, ProjectInfo,
+    Caller, DocumentSource, ListDocuments, Listing, MemoryDocuments, NewDocument, ProjectInfo, ProjectState,
     SearchDocuments, ToolError, ToolRegistry,
 };
 
@@ -78,6 +78,8 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()
@@ -195,11 +197,11 @@ impl DocumentSource for Stuck {
     async fn create_document(&self, _: &Caller, _: NewDocument) -> Result<DocumentSummary, ToolError> {
         Err(ToolError::Source("read only".into()))
     }
-    async fn tool_rules(
+    async fn project_states(
         &self,
         _: &Caller,
         projects: &[ProjectId],
-    ) -> Result<Vec<Option<ToolRules>>, ToolError> {
+    ) -> Result<Vec<Option<ProjectState>>, ToolError> {
         Ok(projects.iter().map(|_| None).collect())
     }
     async fn list_projects(&self, _: &Caller, _: u32) -> Result<Vec<ProjectInfo>, ToolError> {

@@ -211,7 +211,8 @@ export function usageOf(event: Event): Usage | undefined {
       };
     }
     case 'toolCallRequested':
-      return { ...NO_USAGE, toolCalls: 1 };
+      // What the run knows already is no call.
+      return event.body.value.cached ? undefined : { ...NO_USAGE, toolCalls: 1 };
     default:
       return undefined;
   }

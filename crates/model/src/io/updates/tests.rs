@@ -84,6 +84,8 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         profile: None,
         started_at: None,
         time_left_ms: None,
+        answers: None,
+        siblings: Vec::new(),
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

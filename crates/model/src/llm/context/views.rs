@@ -1,11 +1,13 @@
 //! The inputs of the roles as their prompts show them.
 
+use std::fmt::Write;
+
 use serde::Serialize;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError, VerifyInput,
 };
 use tree_agent_contract::text::{one_line, prefix};
-use tree_agent_contract::{Budgets, ResultKind};
+use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings};
 
 use super::super::prompt::{Prompt, Template, render};
 use super::super::reading::Documents;
@@ -31,6 +33,26 @@ pub(super) struct Call {
     today: String,
     /// Minutes that are left of the time.
     minutes_left: Option<u64>,
+    /// What siblings have found so far.
+    siblings: Vec<Sibling>,
+}
+
+#[derive(Serialize)]
+struct Sibling {
+    title: String,
+    status: &'static str,
+    found: String,
+}
+
+impl Sibling {
+    fn of(sibling: &SiblingFindings, trimmer: &mut PromptTrimmer) -> Self {
+        let mut found = sibling.summary.trim().to_owned();
+        for Finding { tool, about, found: answer } in &sibling.findings {
+            let _ = write!(found, "\n- {tool} ({about}): {answer}");
+        }
+        let (title, status) = (one_line(&sibling.title), sibling.status.as_str());
+        Self { title, status, found: trimmer.finding(found.trim_start()) }
+    }
 }
 
 impl Call {
@@ -44,6 +66,7 @@ impl Call {
             guidance: trimmer.told(call),
             today: call.started_at.map_or_else(String::new, |at| prefix(&at.to_string(), DATE).to_owned()),
             minutes_left: call.time_left_ms.map(|ms| ms.div_ceil(60_000)),
+            siblings: call.siblings.iter().map(|sibling| Sibling::of(sibling, trimmer)).collect(),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }

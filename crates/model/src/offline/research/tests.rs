@@ -77,6 +77,8 @@ impl World {
             profile: None,
             started_at: None,
             time_left_ms: None,
+            answers: None,
+            siblings: Vec::new(),
         }
     }
 
