@@ -21,7 +21,7 @@ use tree_agent_store::{
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now};
+use crate::gateway::{Gateway, filter, from_wire, id, now};
 use crate::pages::{self, Pages};
 use crate::places::Places;
 use crate::view::View;
@@ -99,8 +99,7 @@ impl DocumentService for Documents {
             );
             return Err(invalid_field("project_ids", text));
         }
-        let mut kinds: Vec<DocumentKind> =
-            from_wire("kinds", request.kinds).map_err(|e| invalid(&e.into()))?;
+        let mut kinds: Vec<DocumentKind> = filter("kinds", request.kinds)?;
         if kinds.is_empty() && request.doc_role.is_empty() {
             // A run may keep hundreds of answers, which nobody looks for among its documents.
             let shown = DocumentKind::ALL.iter().filter(|kind| **kind != DocumentKind::ToolAnswer);

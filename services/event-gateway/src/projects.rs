@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now};
+use crate::gateway::{Gateway, filter, id, now};
 use crate::pages::{self, Pages};
 use crate::project_changes;
 use crate::view::View;
@@ -120,8 +120,7 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let statuses: Vec<ProjectStatus> =
-            from_wire("statuses", request.statuses).map_err(|e| invalid(&e.into()))?;
+        let statuses: Vec<ProjectStatus> = filter("statuses", request.statuses)?;
         let names: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
         let pages = Pages::of("projects", &[&request.name_contains, &names.join(",")]);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?;

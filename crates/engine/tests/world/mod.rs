@@ -8,6 +8,7 @@ pub(crate) mod leases;
 mod meters;
 mod searching;
 pub(crate) mod steering;
+mod tools;
 mod verifying;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,6 @@ use meters::Meters;
 use proptest::prelude::{Just, any, prop, prop_oneof};
 use proptest::strategy::Strategy as Generator;
 
-use tree_agent_contract::answers::FOLDER;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
@@ -410,38 +410,6 @@ impl World {
                 return;
             }
         }
-    }
-
-    /// The tool answers, and sometimes writes a document. Some of these are the same.
-    fn keep(&mut self, key: &CallKey, round: u8) {
-        let roll = self.roll();
-        if !self.run.is_in_flight(key) || roll > 160 {
-            return;
-        }
-        let result = event::ToolCallResult {
-            call_id: format!("t{round}"),
-            tool_name: "list_documents".into(),
-            ok: true,
-            summary: None,
-            error: None,
-            phase: None,
-            completed_at: None,
-            document_id: None,
-            answer: None,
-        };
-        let kept = |folder: &str| {
-            let path = format!("{folder}/{}.md", roll % 5);
-            KeptDocument { path: path.clone(), title: "a note".into(), body: path }
-        };
-        let document = (roll < 120).then(|| kept("notes"));
-        let answer = (roll % 3 == 0).then(|| kept(FOLDER));
-        self.feed(Input::Update(
-            *key,
-            match document.is_some() || answer.is_some() {
-                true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer })),
-                false => RoleUpdate::ToolCallResult(result),
-            },
-        ));
     }
 
     fn roll(&mut self) -> u8 {

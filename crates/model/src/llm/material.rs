@@ -75,7 +75,8 @@ fn folded(c: char) -> Option<char> {
     // Compatibility forms (full width, mathematical letters) become the plain ones, and accents fall away.
     let plain = std::iter::once(c).nfkd().find(|c| !is_combining_mark(*c))?;
     Some(match plain {
-        '‹' | '«' | '〈' | '⟨' | '❮' | '❬' | '❰' | '⦑' | '⧼' | '˂' | 'ᐸ' | '≺' => '<',
+        '‹' | '«' | '≪' | '⋘' | '〈' | '《' | '⟨' | '⟪' | '⦉' | '❮' | '❬' | '❰' | '⦑' | '⧼' | '˂' | 'ᐸ'
+        | '≺' => '<',
         '⁄' | '∕' | '⧸' | '╱' | '⟋' | '丿' | '⧵' | '∖' => '/',
         'ԁ' | 'ɗ' | 'đ' | 'Đ' | 'ɖ' | 'ᴅ' | 'ᶁ' | 'ȡ' | 'ꓒ' | 'ꓓ' | 'Ꭰ' | 'ꭰ' | 'ᗞ' | 'ᑯ' => {
             'd'
@@ -137,6 +138,9 @@ mod tests {
             "</ᴅᴀᴛᴀ>",
             "</ĐȺŦȺ>",
             "❰/data❱",
+            "《/data》",
+            "⟪/data⟫",
+            "≪/data≫",
             "⧼/data⧽",
             "«/data»",
             "‹/ꓓata>",

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, ffi};
 use tree_agent_contract::Timestamp;
+use tree_agent_contract::text::prefix;
 
 use crate::error::StoreError;
 
@@ -33,6 +34,10 @@ fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
 
 /// The meaning of an SQLite error for a caller.
 pub(super) fn map_error(error: rusqlite::Error) -> StoreError {
+    if let rusqlite::Error::SqlInputError { msg, .. } = &error {
+        // The statement itself may be long, and hold what a client sent.
+        return StoreError::broken("the database does not take a statement", prefix(msg, 400).to_owned());
+    }
     let Some(code) = error.sqlite_error() else {
         return StoreError::broken("a stored value cannot be read", error);
     };
