@@ -52,6 +52,12 @@ named_enum! {
 /// Maximum of bytes of a model's name.
 const MODEL_BYTES: usize = 200;
 
+/// True if the last word of a model's name is one that client libraries take for an effort.
+pub fn ends_in_effort(model: &str) -> bool {
+    const EFFORTS: [&str; 8] = ["zero", "none", "minimal", "low", "medium", "high", "xhigh", "max"];
+    model.rsplit_once('-').is_some_and(|(_, last)| EFFORTS.contains(&last))
+}
+
 /// Checks the characters of a model's name. Some providers are asked at an address that contains it, so it must not be
 /// able to change that address.
 fn check_model(provider: ProviderKind, model: &str) -> Result<(), String> {
@@ -62,6 +68,13 @@ fn check_model(provider: ProviderKind, model: &str) -> Result<(), String> {
     };
     if let Some(odd) = model.chars().find(|c| !c.is_ascii_alphanumeric() && !marks.contains(*c)) {
         return Err(format!("it holds {odd:?}; names are made of letters, digits and {shown}"));
+    }
+    // The client of Gemini would ask for the name without it.
+    if provider == ProviderKind::Gemini && ends_in_effort(model) {
+        let last = model.rsplit('-').next().unwrap_or_default();
+        return Err(format!(
+            "it ends in -{last}, which is an effort; leave it out and set the effort of the profile"
+        ));
     }
     match model.split('/').all(|part| !part.is_empty() && !part.contains("..") && part != ".") {
         true => Ok(()),
@@ -259,6 +272,7 @@ mod tests {
             "gemini:..",
             "gemini:models/x",
             "gemini:x:countTokens",
+            "gemini:gemini-2.5-pro-high",
             "gemini:x?key=1",
             "openai:a/../b",
             "openai:/a",

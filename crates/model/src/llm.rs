@@ -19,6 +19,7 @@ mod gate;
 mod history;
 mod json;
 mod material;
+mod names;
 mod prices;
 mod prompt;
 mod provider;

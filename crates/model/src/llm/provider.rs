@@ -13,7 +13,7 @@ use genai::chat::{
 };
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{ModelName, ProviderKind};
@@ -22,6 +22,7 @@ use super::answer::AnswerSize;
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind, classify, kind_of};
 use super::gate::{Gate, GateCounts, PATIENCE};
+use super::names;
 use super::prices::TokenCounts;
 use super::settings::{Address, Tuning};
 use super::stream::ScratchpadWriter;
@@ -352,11 +353,18 @@ impl Provider {
         if let Some(effort) = question.effort {
             options = options.with_reasoning_effort(effort.asked());
         }
+        let mut body = Map::new();
+        if adapter != AdapterKind::Gemini {
+            body.insert("model".to_owned(), question.model.into());
+        }
         if keeps_thoughts && !shows_thoughts {
             // The library asks for a summary whenever it shall keep thoughts; this takes its place.
             let effort = question.effort.map(|effort| effort.asked().variant_name());
             let reasoning = effort.map_or_else(|| json!({}), |effort| json!({ "effort": effort }));
-            options = options.with_extra_body(json!({ "reasoning": reasoning }));
+            body.insert("reasoning".to_owned(), reasoning);
+        }
+        if !body.is_empty() {
+            options = options.with_extra_body(Value::Object(body));
         }
         if let Some(schema) = &question.schema {
             options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
@@ -383,7 +391,7 @@ impl Provider {
             endpoint: Endpoint::from_owned(self.address.url.as_str()),
             // Other servers ignore the key, but the protocol requires one.
             auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
-            model: ModelIden::new(asked.adapter, question.model),
+            model: ModelIden::new(asked.adapter, names::for_library(question.model).as_ref()),
         };
         let request = question.request.clone();
         let opened = self.client.exec_chat_stream(target, request, Some(&asked.options)).await;

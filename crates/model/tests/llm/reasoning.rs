@@ -199,3 +199,19 @@ async fn the_window_of_the_model_is_the_budget_of_its_prompts() {
     assert!(asked[0].said().len() * 2 < asked[1].said().len(), "{}", asked[0].said().len());
     assert!(!asked[1].said().contains("Left out of this prompt"), "24,000 tokens where nothing is known");
 }
+
+#[tokio::test]
+async fn a_model_is_asked_for_by_the_name_that_was_checked_and_priced() {
+    for name in ["gpt-4.1-high", "qwen3-max", "x::gpt-4.1", ":::gpt-4.1", "org/m-none", "deepseek-r1-zero"] {
+        for (of, price) in [("openai", served_by as fn(&Provider) -> LlmArgs), ("anthropic", anthropic)] {
+            let provider = Provider::new(vec![text(&executed())]).await;
+            let args = LlmArgs { model_balanced: format!("{of}:{name}"), ..price(&provider) };
+            Service::new(&args).execute(&execute_input("Tides?")).await;
+            let body = &provider.asked()[0].body;
+            assert_eq!(body["model"], name, "{of}");
+            for effort in ["reasoning_effort", "reasoning", "thinking", "output_config"] {
+                assert!(body.get(effort).is_none(), "{of} {name}: {body}");
+            }
+        }
+    }
+}
