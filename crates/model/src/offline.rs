@@ -16,6 +16,7 @@
 //! candidates, and as stores fold words differently, two stores may then choose differently.
 
 mod aggregate;
+mod chain;
 mod cited;
 mod corpus;
 mod document;

@@ -4,6 +4,8 @@
 mod absence;
 #[path = "offline/citations.rs"]
 mod citations;
+#[path = "offline/evidence.rs"]
+mod evidence;
 #[path = "offline/homework.rs"]
 mod homework;
 #[path = "offline/trail.rs"]

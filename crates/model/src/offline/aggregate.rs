@@ -12,6 +12,7 @@ use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS};
+use super::homework;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
@@ -33,7 +34,10 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
-    let follows = notes_of(input).follows;
+    let follows = match &input.homework {
+        Some(homework) => homework::follows(homework),
+        None => notes_of(input).follows,
+    };
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
     if let Some(homework) = &input.homework {
@@ -126,10 +130,15 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         }
     }
     let shown: Vec<&str> = terms.iter().map(|t| t.shown.as_str()).collect();
+    // The passages of a trail answer together.
+    let best: Vec<&Ranked> =
+        merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
+    let (rare, unquoted) = (notes_of(input).rarest(&terms), notes_of(input).unquoted.len());
+    let words = document::Asked { shown: &shown, rare, absent: absent.len(), unquoted };
     let title = heading(&input.call);
     let document = Document {
         title: &title,
-        remark: document::remark(merged.first(), &shown, &absent).filter(|_| !by_parts),
+        remark: document::remark(&best, &words).filter(|_| !by_parts),
         sections: sections.into_iter().map(|(_, section)| section).collect(),
         by_parts,
         gaps: &gaps,

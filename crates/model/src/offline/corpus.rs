@@ -24,10 +24,17 @@ const CANDIDATES: usize = 40;
 const SEARCHED_TERMS: usize = 16;
 /// The same in a run whose tool calls are limited.
 const SEARCHED_TERMS_LIMITED: usize = 6;
-/// Documents that are read for a name that a passage brings up, and at most for all such names of one round.
-const NAMED_HITS: usize = 5;
+/// So many searches find enough together when each finds less; see [`SHARED_HITS`].
+const SEARCHES: usize = 4;
+/// Hits of one of several searches for single terms, which share [`CANDIDATES`].
+const SHARED_HITS: usize = 16;
+/// Documents that are read for a name that a passage brings up, for that name beside words of the question, and at most
+/// for all such names of one round.
+const NAMED_HITS: usize = 3;
 /// See [`NAMED_HITS`].
-const FOLLOWED: usize = 80;
+const BESIDE_HITS: usize = 8;
+/// See [`NAMED_HITS`].
+const FOLLOWED: usize = 40;
 /// Documents are counted up to this number. Beyond it, how rare a word is changes little.
 const COUNTED: usize = 5_000;
 /// Documents of a page, and documents that are listed at the most.
@@ -142,7 +149,7 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     Ok(Corpus { docs: read_all(io, entries).await?, is_empty, is_whole: small, documents, counted })
 }
 
-/// Reads what search finds for `names`, each by itself and beside each of `words`, unless it was read before.
+/// Reads what search finds for `names`, each by itself and beside `words`, unless it was read before.
 pub(super) async fn follow(
     io: &RoleIo,
     corpus: &mut Corpus,
@@ -159,13 +166,10 @@ pub(super) async fn follow(
         }
         let few = total.is_some_and(|total| total <= NAMED_HITS as u64);
         let mut answers = vec![hits];
-        for word in words.iter().filter(|_| !few) {
-            // A search without a document that holds all words answers with those that hold one.
-            if let Some((hits, all)) = self::hits(io, &format!("{name} {word}"), NAMED_HITS).await?
-                && all.zip(total).is_none_or(|(all, total)| all < total)
-            {
-                answers.push(hits);
-            }
+        // A search without a document that holds all words answers with those that hold some, the rarest first.
+        if !few && !words.is_empty() {
+            let beside = self::hits(io, &format!("{name} {}", words.join(" ")), BESIDE_HITS).await?;
+            answers.extend(beside.map(|(hits, _)| hits));
         }
         let known = |entry: &Entry| corpus.docs.iter().any(|doc| doc.id == entry.id);
         for entry in answers.into_iter().flatten() {
@@ -383,8 +387,10 @@ async fn search(
     let alone = alone.filter(|(t, _)| terms.len() == 1 || *t != together);
     let all = (terms.len() > 1).then(|| (together.clone(), None));
     let mut answers: Vec<Vec<Entry>> = Vec::new();
+    let several = alone.clone().count() >= SEARCHES;
     for (query, stems) in all.into_iter().chain(alone) {
-        let Some((entries, total)) = hits(io, &query, CANDIDATES).await? else { break };
+        let limit = if several && stems.is_some() { SHARED_HITS } else { CANDIDATES };
+        let Some((entries, total)) = hits(io, &query, limit).await? else { break };
         if let Some((stems, total)) = stems.zip(total) {
             counted.insert(stems.clone(), total);
         }

@@ -1,12 +1,14 @@
 //! The document that a node of any role returns: a summary, further findings, gaps and numbered sources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rank::{Passage, Ranked};
 use super::{LABEL, short};
 
 /// Number of findings in the summary.
 pub(super) const LEADING: usize = 3;
+/// Of fewer words nobody can tell whether a passage covers them well.
+const FEW: usize = 3;
 /// Replaces findings that are already in the summary.
 const LED: &str = "- In the summary: ";
 
@@ -140,16 +142,55 @@ pub(super) fn passages(body: &str) -> Vec<Passage> {
         .collect()
 }
 
-/// The remark on a question that no passage covers: how much of it the best passage covers.
-pub(super) fn remark(best: Option<&Ranked>, shown: &[&str], absent: &[String]) -> Option<String> {
-    let best = best?;
-    let (held, all) = (best.terms.len(), shown.len() + absent.len());
-    let named: Vec<&str> = best.terms.iter().filter_map(|&i| shown.get(i).copied()).collect();
-    (all >= 3 && held * 3 <= all).then(|| {
-        format!(
-            "Take care: no passage answers the whole question. The best mentions {held} of its {all} key terms ({}).",
-            named.join(", ")
-        )
+/// The folder that all of `paths` stand in, with its slash; empty if there is none, or less than two different paths.
+pub(super) fn common_folder<'a>(paths: impl IntoIterator<Item = &'a str>) -> &'a str {
+    let mut paths = paths.into_iter();
+    let Some(first) = paths.next() else { return "" };
+    let (mut common, mut several) = (first, false);
+    for path in paths {
+        several |= path != first;
+        let same = common.bytes().zip(path.bytes()).take_while(|(a, b)| a == b).count();
+        common = &common[..common.floor_char_boundary(same)];
+    }
+    match common.rfind('/') {
+        Some(slash) if several => &common[..=slash],
+        _ => "",
+    }
+}
+
+/// The words of a question, as a remark needs them.
+pub(super) struct Asked<'a> {
+    /// Those that passages were ranked by.
+    pub(super) shown: &'a [&'a str],
+    /// Those of them that are rare.
+    pub(super) rare: BTreeSet<usize>,
+    /// How many more occur nowhere.
+    pub(super) absent: usize,
+    /// How many more stand in no passage, although search finds them.
+    pub(super) unquoted: usize,
+}
+
+/// The remark on a question that the `best` passages do not answer as a whole: the first of them holds few of its
+/// words, or all of them together hold few of its rare words.
+pub(super) fn remark(best: &[&Ranked], asked: &Asked<'_>) -> Option<String> {
+    const CARE: &str = "Take care: no passage answers the whole question.";
+    let first = best.first()?;
+    let named = |terms: &BTreeSet<usize>| -> String {
+        let named: Vec<&str> = terms.iter().filter_map(|&i| asked.shown.get(i).copied()).collect();
+        if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+    };
+    let (held, all) = (first.terms.len(), asked.shown.len() + asked.absent);
+    if all >= FEW && held * 3 <= all {
+        let named = named(&first.terms);
+        return Some(format!("{CARE} The best mentions {held} of its {all} key terms{named}."));
+    }
+    let held: BTreeSet<usize> =
+        best.iter().flat_map(|r| r.terms.intersection(&asked.rare)).copied().collect();
+    let rare = asked.rare.len() + asked.absent + asked.unquoted;
+    let is_weak = rare >= FEW && held.len() * 2 < rare;
+    is_weak.then(|| {
+        let (some, named) = (held.len(), named(&held));
+        format!("{CARE} The best mention {some} of its {rare} rarest words{named}.")
     })
 }
 
@@ -160,5 +201,50 @@ pub(super) fn absence(absent: &[String]) -> Option<String> {
         [] => None,
         [one] => Some(format!("No document contains the word {one}.")),
         [rest @ .., last] => Some(format!("No document contains the word {} or {last}.", rest.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_common_if_all_paths_stand_in_it() {
+        for (paths, expected) in [
+            (&["ops/deep/a.md", "ops/deep/b.md"][..], "ops/deep/"),
+            (&["ops/deep/a.md", "ops/deeper/b.md"], "ops/"),
+            (&["ops/ä.md", "ops/å.md", "ops/ä.md"], "ops/"),
+            (&["ops/a.md", "design/a.md"], ""),
+            (&["ops/a.md", "ops/a.md"], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(common_folder(paths.iter().copied()), expected, "{paths:?}");
+        }
+    }
+
+    #[test]
+    fn a_remark_says_that_the_best_passages_are_weak() {
+        let ranked = |terms: &[usize]| Ranked {
+            passage: Passage {
+                text: "text".to_owned(),
+                path: "a.md".to_owned(),
+                heading: String::new(),
+                position: 0,
+                document_id: None,
+            },
+            score: 1,
+            terms: terms.iter().copied().collect(),
+        };
+        let shown = ["harbour", "pilot", "sprocket", "zirvane"];
+        let asked = |absent| Asked { shown: &shown, rare: [1, 2, 3].into(), absent, unquoted: 0 };
+        let (common, rare) = (ranked(&[0, 1]), ranked(&[2]));
+        let remark = |best: &[&Ranked], absent| remark(best, &asked(absent));
+        let weak = remark(&[&common], 0).unwrap();
+        assert!(weak.ends_with("The best mention 1 of its 3 rarest words (pilot)."), "{weak}");
+        assert_eq!(remark(&[&common, &rare], 0), None);
+        let weak = remark(&[&common, &rare], 2).unwrap();
+        assert!(weak.ends_with("The best mentions 2 of its 6 key terms (harbour, pilot)."), "{weak}");
+        let few = remark(&[&rare], 0).unwrap();
+        assert!(few.ends_with("The best mentions 1 of its 4 key terms (sprocket)."), "{few}");
     }
 }

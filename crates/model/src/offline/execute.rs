@@ -11,6 +11,7 @@ use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS};
+use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
@@ -35,6 +36,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let mut missing = Missing::default();
     // Where each passage of an earlier step is quoted.
     let mut quoted = Vec::new();
+    // Which of them are rare.
+    let mut rare = BTreeSet::new();
     let (ranked, docs) = if let Some((a, b)) = &brief.compares {
         quoted = compared(input, a, b);
         (rank(quoted.iter().map(|(passage, _)| passage.clone()).collect(), &terms), Vec::new())
@@ -53,6 +56,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         };
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
         if brief.reads.is_empty() && !notes.telling.is_empty() {
+            rare = notes.rarest(&notes.telling);
             terms = notes.telling;
             missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
             (rank(passages, &terms), docs)
@@ -60,7 +64,11 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             let counts = Counts::new(passages, &terms);
             // What is missing here may stand in a document that was not read.
             let absent = counts.absent();
-            let telling = if paths.is_empty() { counts.telling() } else { (0..terms.len()).collect() };
+            let telling = match paths.is_empty() {
+                true => telling(&counts, &terms, &brief),
+                false => (0..terms.len()).collect(),
+            };
+            rare = counts.rarest(&telling);
             let ranked = counts.ranked(&telling);
             // The planner that named the documents has looked for the words of the task.
             if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
@@ -71,7 +79,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             (ranked, docs)
         }
     };
-    let chosen = choose(ranked, terms.len());
+    let chosen = choose_shared(ranked, &terms, &brief);
     if !chosen.is_empty() && !brief.reads.is_empty() {
         // Other steps read the documents that mention the rest.
         missing.unquoted.clear();
@@ -90,7 +98,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         &brief,
         &terms,
         &missing,
-        Chosen { passages: chosen, citations },
+        Chosen { passages: chosen, citations, rare },
         docs.len(),
         unread,
     ))
@@ -101,6 +109,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
 struct Chosen {
     passages: Vec<Ranked>,
     citations: Vec<Citation>,
+    /// The terms that are rare, as indices.
+    rare: BTreeSet<usize>,
 }
 
 /// Terms of which there is no passage.
@@ -130,8 +140,51 @@ fn compared(input: &ExecuteInput, a: &str, b: &str) -> Vec<(Passage, Option<Docu
     all
 }
 
-/// The best passages, not too many from one place, without repeats.
-fn choose(ranked: Vec<Ranked>, terms: usize) -> Vec<Ranked> {
+/// The parts of the task, by their words. One if it is not divided.
+fn words_of_parts(terms: &[Term], brief: &Brief) -> Vec<Vec<Term>> {
+    match parts(&brief.subject) {
+        Parts::Several(parts) if brief.compares.is_none() => {
+            parts.iter().map(|part| key_terms(part)).collect()
+        }
+        _ => vec![terms.to_vec()],
+    }
+}
+
+/// The terms that tell where the answer to each part stands.
+fn telling(counts: &Counts, terms: &[Term], brief: &Brief) -> BTreeSet<usize> {
+    let of_part = |part: Vec<Term>| {
+        counts.telling_among(&(0..terms.len()).filter(|&i| part.contains(&terms[i])).collect())
+    };
+    words_of_parts(terms, brief).into_iter().flat_map(of_part).collect()
+}
+
+/// The best passages. Each part of the task has its share of them, so that none crowds out another: a passage belongs
+/// to the part of which it holds the most terms.
+fn choose_shared(ranked: Vec<Ranked>, terms: &[Term], brief: &Brief) -> Vec<Ranked> {
+    let asked = words_of_parts(terms, brief);
+    if asked.len() < 2 {
+        return choose(ranked, terms.len(), MAX_PASSAGES);
+    }
+    let mut shares: Vec<Vec<Ranked>> = asked.iter().map(|_| Vec::new()).collect();
+    for passage in ranked {
+        let held = |part: &Vec<Term>| passage.terms.iter().filter(|&&i| part.contains(&terms[i])).count();
+        // The first of those that have the most.
+        let most = asked.iter().map(held).enumerate().max_by_key(|(i, n)| (*n, usize::MAX - i));
+        if let Some(share) = most.and_then(|(i, _)| shares.get_mut(i)) {
+            share.push(passage);
+        }
+    }
+    let room = (MAX_PASSAGES / shares.iter().filter(|share| !share.is_empty()).count().max(1)).max(1);
+    let of_part = |(share, asked): (Vec<Ranked>, &Vec<Term>)| choose(share, asked.len(), room);
+    let chosen = shares.into_iter().zip(&asked).flat_map(of_part).collect();
+    // A passage of one part may say what one of another part says.
+    let mut chosen = without_repeats(chosen);
+    chosen.truncate(MAX_PASSAGES);
+    chosen
+}
+
+/// The best passages, `most` of them, not too many from one place, without repeats.
+fn choose(ranked: Vec<Ranked>, terms: usize, most: usize) -> Vec<Ranked> {
     let best = ranked.first().map_or(0, |r| r.score);
     let mut documents: BTreeMap<String, usize> = BTreeMap::new();
     let mut sections: BTreeMap<String, usize> = BTreeMap::new();
@@ -150,7 +203,7 @@ fn choose(ranked: Vec<Ranked>, terms: usize) -> Vec<Ranked> {
         *in_section += usize::from(room);
         room
     });
-    chosen.truncate(MAX_PASSAGES);
+    chosen.truncate(most);
     chosen
 }
 
@@ -163,7 +216,7 @@ fn answer(
     read: usize,
     unread: bool,
 ) -> ExecutorOutput {
-    let Chosen { passages: chosen, citations } = chosen;
+    let Chosen { passages: chosen, citations, rare } = chosen;
     let absent = missing.absent.as_slice();
     // What is known of the words without a passage.
     let unfound: Vec<String> =
@@ -182,6 +235,8 @@ fn answer(
             None => sections.push(Section { title: &ranked.passage.path, findings: vec![ranked] }),
         }
     }
+    let folder = document::common_folder(sections.iter().map(|s| s.title));
+    sections.iter_mut().for_each(|s| s.title = &s.title[folder.len()..]);
     let paths: Vec<&str> = sections.iter().map(|s| s.title).collect();
     let mut gaps: Vec<String> = Vec::new();
     let summary = match chosen.first() {
@@ -220,7 +275,10 @@ fn answer(
             "Not everything was read: the tool calls that this step could make are used up.".to_owned(),
         );
     }
-    let remark = document::remark(chosen.first(), &shown, absent).filter(|_| brief.compares.is_none());
+    let best: Vec<&Ranked> = chosen.iter().take(document::LEADING).collect();
+    let (absent, unquoted) = (absent.len(), missing.unquoted.len());
+    let asked = document::Asked { shown: &shown, rare, absent, unquoted };
+    let remark = document::remark(&best, &asked).filter(|_| brief.compares.is_none());
     let markdown = Document { title: &title, remark, sections, by_parts: false, gaps: &gaps }.markdown();
     let notes = (!gaps.is_empty()).then(|| short(&gaps.join(" "), 2_000));
     let action = |kind, note: String| Action { kind, note, tool_name: None, tool_args: None };
@@ -252,7 +310,7 @@ fn answer(
                 artifact_labels: vec![FINDINGS.to_owned(), QUOTATIONS.to_owned()],
             },
         },
-        artifacts: vec![document, findings::artifact(&chosen, terms, absent)],
+        artifacts: vec![document, findings::artifact(&chosen, terms, &missing.absent)],
         scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
     }
 }

@@ -19,6 +19,8 @@ use tree_agent_contract::search::slug;
 use tree_agent_contract::text::{prefix, suffix};
 use tree_agent_contract::{NodeStatus, StepId, limits};
 
+use super::document::common_folder;
+use super::hunt::{self, Lead};
 use super::objective::{Parts, parts};
 use super::plan::{Found, Subject, Task, part_task, task, weigh, width};
 use super::rank::{Ranked, rank};
@@ -39,6 +41,10 @@ const WORDS: usize = 4;
 const TASK_BYTES: usize = 300;
 /// Bytes of what is said about a branch.
 const BRANCH_BYTES: usize = 1_500;
+/// The branch of the documents that the question leads to ...
+const ASKED: &str = "names-asked";
+/// ... and that of documents which follow from a name in another.
+const FOLLOWED: &str = "names-followed";
 /// The note of a step that follows a word.
 const OPENED: &str = "opened by the results";
 
@@ -55,6 +61,11 @@ struct Asked {
     ranked: Vec<Ranked>,
     /// Its words.
     terms: Vec<Term>,
+}
+
+/// Whether the tasks of `brief` followed names from one document to the next.
+pub(super) fn follows(brief: &HomeworkBrief) -> bool {
+    brief.branches.iter().any(|branch| branch.branch_id == FOLLOWED)
 }
 
 /// Answers about the iteration that `brief` names.
@@ -200,12 +211,18 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
     if terms.is_empty() {
         return Ok(Asked { facets: whole(), ranked: Vec::new(), terms });
     }
-    let corpus = corpus::gather(io, &input.call, &terms).await?;
+    let mut corpus = corpus::gather(io, &input.call, &terms).await?;
+    let limited = input.call.budgets.max_tool_calls.is_some();
+    let leads = match parts(&brief.subject) {
+        Parts::One => hunt::hunt(io, &brief.subject, limited, &mut corpus).await?,
+        _ => Vec::new(),
+    };
     let passages = || corpus.docs.iter().flat_map(corpus::Doc::passages).collect();
     let mut facets = match parts(&brief.subject) {
         Parts::Several(parts) => of_parts(&parts),
-        Parts::Compare(a, b) => {
-            let mut facets = of_parts(&[a.clone(), b.clone()]);
+        Parts::Compare(comparison) => {
+            let mut facets = of_parts(&comparison.asked());
+            let (a, b) = (comparison.a, comparison.b);
             let title = format!("What is said about both {} and {}", short(&a, 80), short(&b, 80));
             let criteria = vec![step::answers(&format!("{a} and {b}"))];
             let task = Task::new(title, "The task compares the two.".to_owned(), criteria);
@@ -216,7 +233,10 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
             let (found, subject) = weigh(passages(), terms.clone());
             // One iteration is left for what the results open up.
             let rounds = (homework.max_iterations as usize).saturating_sub(1).max(1);
-            of_documents(&found, &subject, rounds)
+            match leads.iter().any(|lead| lead.hop > 0) {
+                true => of_trail(&leads, &subject, rounds),
+                false => of_documents(&found, &subject, rounds),
+            }
         }
     };
     if facets.is_empty() {
@@ -237,9 +257,27 @@ fn of_parts(parts: &[String]) -> Vec<Facet> {
     parts.iter().enumerate().map(facet).collect()
 }
 
+/// A branch for the documents that the question leads to, and one for those that follow from a name in another. Each is
+/// shared out among `rounds` tasks.
+fn of_trail(leads: &[Lead], subject: &Subject, rounds: usize) -> Vec<Facet> {
+    let (first, further): (Vec<_>, Vec<_>) =
+        hunt::documents(leads).into_iter().partition(|(_, leads)| leads.iter().any(|lead| lead.hop == 0));
+    let common = common_folder(leads.iter().map(|lead| lead.passage.path.as_str()));
+    let mut facets = Vec::new();
+    for (branch, documents) in [(ASKED, first), (FOLLOWED, further)] {
+        let share = documents.len().div_ceil(rounds).clamp(1, limits::CRITERIA - 1);
+        for some in documents.chunks(share) {
+            let task = hunt::task_of(some, common, subject);
+            facets.push(Facet { branch: branch.to_owned(), task });
+        }
+    }
+    facets
+}
+
 /// A branch for each folder; for each document if all stand in one folder. Its documents are shared out among `rounds`
 /// tasks.
 fn of_documents(found: &[Found], subject: &Subject, rounds: usize) -> Vec<Facet> {
+    let common = common_folder(found.iter().map(|f| f.path.as_str()));
     let folder = |path: &str| path.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
     let by_folder = found.iter().map(|f| folder(&f.path)).collect::<BTreeSet<_>>().len() > 1;
     let mut branches: Vec<(String, Vec<&Found>)> = Vec::new();
@@ -258,7 +296,7 @@ fn of_documents(found: &[Found], subject: &Subject, rounds: usize) -> Vec<Facet>
             let paths: Vec<String> = group.iter().map(|f| f.path.clone()).collect();
             let held: BTreeSet<usize> = group.iter().flat_map(|f| f.terms.iter().copied()).collect();
             let passages = group.iter().map(|f| f.passages).sum();
-            let task = task(&paths, &subject.shown(&held), &subject.heaviest(&held), Some(passages));
+            let task = task(&paths, common, &subject.shown(&held), &subject.heaviest(&held), Some(passages));
             facets.push(Facet { branch: branch.clone(), task });
         }
     }

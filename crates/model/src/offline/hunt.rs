@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tree_agent_contract::role::{PlanInput, PlannerOutput, RoleError};
 
 use super::corpus::{self, Corpus};
+use super::document::common_folder;
 use super::plan::{Subject, TITLE, Task, delegate, task, width};
 use super::rank::Passage;
 use super::step;
@@ -96,6 +97,46 @@ fn held(text: &str, terms: &[Term]) -> Vec<usize> {
     (0..terms.len()).filter(|&i| stands(&terms[i])).collect()
 }
 
+/// The path of a document, and what leads to it.
+pub(super) type Document<'a> = (&'a str, Vec<&'a Lead>);
+
+/// The documents of `leads`, in their order.
+pub(super) fn documents(leads: &[Lead]) -> Vec<Document<'_>> {
+    let mut documents: Vec<Document<'_>> = Vec::new();
+    for lead in leads {
+        match documents.iter_mut().find(|(path, _)| *path == lead.passage.path) {
+            Some((_, leads)) => leads.push(lead),
+            None => documents.push((&lead.passage.path, vec![lead])),
+        }
+    }
+    documents
+}
+
+/// The step that quotes `documents`, of which all documents of the plan stand in the folder `common`.
+pub(super) fn task_of(documents: &[Document<'_>], common: &str, subject: &Subject) -> Task {
+    let leads = || documents.iter().flat_map(|(_, leads)| leads.iter());
+    let mut by: Vec<&str> = Vec::new();
+    for name in leads().filter_map(|lead| lead.by.as_deref()) {
+        if !by.contains(&name) {
+            by.push(name);
+        }
+    }
+    // Only words that stand there: others would be looked for in vain.
+    let held: BTreeSet<usize> = leads().flat_map(|lead| held(&lead.passage.text, &subject.terms)).collect();
+    let words: Vec<&str> = by.iter().copied().chain(subject.shown(&held)).collect();
+    let reason = match by.first() {
+        Some(name) => format!("A passage that the task leads to names {}.", short(name, TITLE)),
+        None => "The words of the task lead to it.".to_owned(),
+    };
+    let named = match by.is_empty() {
+        true if held.is_empty() => subject.heaviest(&subject.telling.iter().copied().collect()),
+        true => words.clone(),
+        false => by,
+    };
+    let paths: Vec<String> = documents.iter().map(|(path, _)| (*path).to_owned()).collect();
+    Task { reason, ..task(&paths, common, &words, &named, None) }
+}
+
 /// One step for each document that the question leads to, as many bands as it takes. None if there is no room.
 pub(super) fn plan(input: &PlanInput, leads: &[Lead], subject: &Subject) -> Option<PlannerOutput> {
     let budgets = &input.call.budgets;
@@ -104,37 +145,16 @@ pub(super) fn plan(input: &PlanInput, leads: &[Lead], subject: &Subject) -> Opti
     if width < 2 || most < 3 {
         return None;
     }
-    let mut documents: Vec<(&str, Vec<&Lead>)> = Vec::new();
-    for lead in leads {
-        match documents.iter_mut().find(|(path, _)| *path == lead.passage.path) {
-            Some((_, leads)) => leads.push(lead),
-            None => documents.push((&lead.passage.path, vec![lead])),
-        }
-    }
+    let mut documents = documents(leads);
     documents.truncate(most);
     // What a passage names comes after it. Stable: the best first.
     documents.sort_by_key(|(_, leads)| leads.iter().map(|lead| lead.hop).min());
-    let task_of = |(path, leads): &(&str, Vec<&Lead>)| {
-        let by: Vec<&str> = leads.iter().filter_map(|lead| lead.by.as_deref()).collect();
-        // Only words that stand there: others would be looked for in vain.
-        let held: BTreeSet<usize> =
-            leads.iter().flat_map(|lead| held(&lead.passage.text, &subject.terms)).collect();
-        let words: Vec<&str> = by.iter().copied().chain(subject.shown(&held)).collect();
-        let reason = match by.first() {
-            Some(name) => format!("A passage that the task leads to names {}.", short(name, TITLE)),
-            None => "The words of the task lead to it.".to_owned(),
-        };
-        let named = match by.is_empty() {
-            true if held.is_empty() => subject.heaviest(&subject.telling.iter().copied().collect()),
-            true => words.clone(),
-            false => by,
-        };
-        Task { reason, ..task(&[(*path).to_owned()], &words, &named, None) }
-    };
+    let folder = common_folder(documents.iter().map(|(path, _)| *path));
     let split = documents.partition_point(|(_, leads)| leads.iter().any(|lead| lead.hop == 0));
     let (first, further) = documents.split_at(split);
     let goals = [("Read what the task leads to", first), ("Follow what is named there", further)];
-    let in_bands = |(goal, documents): (&str, &[(&str, Vec<&Lead>)])| -> Vec<(String, Vec<Task>)> {
+    let task_of = |document: &Document<'_>| task_of(std::slice::from_ref(document), folder, subject);
+    let in_bands = |(goal, documents): (&str, &[Document<'_>])| -> Vec<(String, Vec<Task>)> {
         documents.chunks(width).map(|some| (goal.to_owned(), some.iter().map(task_of).collect())).collect()
     };
     let mut bands: Vec<(String, Vec<Task>)> = goals.into_iter().flat_map(in_bands).collect();

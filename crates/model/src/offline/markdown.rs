@@ -2,6 +2,7 @@
 
 mod cut;
 mod html;
+mod links;
 
 use std::ops::Range;
 
@@ -36,8 +37,15 @@ pub(super) struct Piece {
 /// the text of HTML. Front matter is left out.
 pub(super) fn pieces(path: &str, body: &str) -> Vec<Piece> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-    let mut walk =
-        Walk { body, pieces: Vec::new(), headings: Vec::new(), block: None, whole: Vec::new(), skipping: 0 };
+    let mut walk = Walk {
+        body,
+        pieces: Vec::new(),
+        headings: Vec::new(),
+        block: None,
+        whole: Vec::new(),
+        links: Vec::new(),
+        skipping: 0,
+    };
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     if matches!(extension.as_deref(), Some("html" | "htm" | "xhtml")) {
         walk.html(0..body.len());
@@ -59,6 +67,8 @@ struct Walk<'a> {
     block: Option<Range<usize>>,
     /// Inline parts of the block that are never cut: code, links, what is emphasised.
     whole: Vec<Range<usize>>,
+    /// Links and images of the block.
+    links: Vec<Range<usize>>,
     /// Depth within front matter.
     skipping: u32,
 }
@@ -75,7 +85,7 @@ impl Walk<'_> {
             Event::End(TagEnd::CodeBlock) => self.block.take().into_iter().for_each(|block| self.code(block)),
             Event::End(TagEnd::HtmlBlock) => self.block.take().into_iter().for_each(|block| self.html(block)),
             Event::End(TagEnd::Heading(level)) => {
-                self.whole.clear();
+                self.forget();
                 let text = self.block.take().unwrap_or_default();
                 self.heading(level as u8, text);
             }
@@ -95,7 +105,7 @@ impl Walk<'_> {
             // Names of columns answer nothing by themselves.
             Event::End(TagEnd::TableHead) => {
                 self.block = None;
-                self.whole.clear();
+                self.forget();
             }
             Event::Start(Tag::Table(_) | Tag::TableCell)
             | Event::End(TagEnd::Table | TagEnd::TableCell)
@@ -106,11 +116,20 @@ impl Walk<'_> {
                 if let Event::Code(_) | Event::Start(Tag::Strong | Tag::Emphasis | Tag::Link { .. }) = event {
                     self.whole.push(range.clone());
                 }
+                if let Event::Start(Tag::Link { .. } | Tag::Image { .. }) = event {
+                    self.links.push(range.clone());
+                }
                 let block = self.block.get_or_insert(range.clone());
                 block.start = block.start.min(range.start);
                 block.end = block.end.max(range.end);
             }
         }
+    }
+
+    /// Leaves out the inline parts of a block that is not cut.
+    fn forget(&mut self) {
+        self.whole.clear();
+        self.links.clear();
     }
 
     /// What follows stands under the heading at `text`.
@@ -123,6 +142,11 @@ impl Walk<'_> {
     fn under(&self) -> String {
         let headings = self.headings.iter().map(|(_, text)| text.as_str()).filter(|t| !t.is_empty());
         headings.collect::<Vec<_>>().join(" › ")
+    }
+
+    /// Whether the heading above stands over a list that only leads elsewhere.
+    fn is_below_links(&self) -> bool {
+        self.headings.last().is_some_and(|(_, text)| links::is_heading_of_links(text))
     }
 
     /// Adds the lines of a block of code, as many together as fit into a passage; a blank line separates passages.
@@ -150,24 +174,28 @@ impl Walk<'_> {
     fn html(&mut self, block: Range<usize>) {
         for text in html::texts(&self.body[block.clone()]) {
             let range = block.start + text.range.start..block.start + text.range.end;
+            // The text of a link may be cut from its end tag.
+            let seen = || format!("{}</a>", &self.body[block.start + text.from..range.end]);
             match text.heading {
                 Some(level) => self.heading(level, range),
-                None => self.sentences(range, Vec::new()),
+                None if links::leads_on(&seen(), &[], false) => {}
+                None => self.sentences(range, Vec::new(), &[]),
             }
         }
     }
 
     /// Ends the block at hand and cuts it into pieces.
     fn flush(&mut self) {
-        let whole = std::mem::take(&mut self.whole);
+        let (whole, links) = (std::mem::take(&mut self.whole), std::mem::take(&mut self.links));
         if let Some(block) = self.block.take() {
-            self.sentences(block, whole);
+            self.sentences(block, whole, &links);
         }
     }
 
-    /// Cuts a block of text between its sentences; nothing in `whole` is cut.
-    fn sentences(&mut self, block: Range<usize>, whole: Vec<Range<usize>>) {
+    /// Cuts a block of text between its sentences; nothing in `whole` is cut. What only leads elsewhere is left out.
+    fn sentences(&mut self, block: Range<usize>, whole: Vec<Range<usize>>, mut links: &[Range<usize>]) {
         let heading = self.under();
+        let below_links = self.is_below_links();
         // A line break within a paragraph is a space to its reader; to Unicode it would end a sentence. The bytes stay
         // where they are.
         let flat = self.body[block.clone()].replace(['\n', '\r'], " ");
@@ -188,6 +216,15 @@ impl Walk<'_> {
                 continue;
             }
             let sentence = &self.body[from..to];
+            let count = links.partition_point(|link| link.start < to);
+            let inside: Vec<Range<usize>> =
+                links[..count].iter().map(|l| l.start.max(from) - from..l.end.max(from) - from).collect();
+            links = &links[count..];
+            if links::leads_on(sentence, &inside, below_links) {
+                piece.take().into_iter().for_each(|before| self.push(before, &heading));
+                from = to;
+                continue;
+            }
             if let Some(before) = &piece
                 && before.len() + sentence.trim_end().len() > PASSAGE_BYTES
             {

@@ -11,6 +11,8 @@ use tree_agent_contract::role::{
 
 use tree_agent_contract::text::suffix;
 
+use super::chain;
+use super::document::common_folder;
 use super::homework;
 use super::hunt;
 use super::objective::{Parts, parts};
@@ -56,6 +58,10 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if terms.is_empty() {
         return Ok(execute("The task holds no word to look for.", &[], ""));
     }
+    if let Parts::Several(_) = parts(&brief.subject) {
+        // Its executor shares out what it reads among the parts.
+        return Ok(execute("The task has several parts, and the budget allows no deeper level.", &[], ""));
+    }
     let mut corpus = corpus::gather(io, call, &terms).await?;
     if corpus.is_empty {
         return Ok(execute("There is no document in the context of this run.", &[], ""));
@@ -82,6 +88,14 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     // The passages before a name and behind it hold more of the question together than any does alone.
     let is_trail = leads.iter().any(|lead| lead.hop > 0);
     if is_trail && let Some(output) = hunt::plan(input, &leads, &subject) {
+        return Ok(output);
+    }
+    let is_whole = found.iter().any(|f| f.covers == asked);
+    if !leaf
+        && !found.is_empty()
+        && !is_whole
+        && let Some(output) = chain::plan(input, &brief, &subject)
+    {
         return Ok(output);
     }
     match found.as_slice() {
@@ -127,6 +141,8 @@ pub(super) struct Subject {
     pub(super) terms: Vec<Term>,
     /// Those that tell where the answer stands, the heaviest first.
     pub(super) telling: Vec<usize>,
+    /// Those of them that are rare.
+    rare: BTreeSet<usize>,
     /// Those that no passage holds.
     missing: corpus::Missing,
 }
@@ -159,6 +175,9 @@ impl Subject {
             let telling: BTreeSet<usize> = self.telling.iter().copied().collect();
             notes.push_str(&format!("- {}\n", step::quotes(&self.shown(&telling))));
         }
+        if !self.rare.is_empty() {
+            notes.push_str(&format!("- {}\n", step::rare(&self.shown(&self.rare))));
+        }
         if !self.missing.absent.is_empty() {
             notes.push_str(&format!("- {}\n", step::lacks(&self.shown(&self.missing.absent))));
         }
@@ -175,7 +194,7 @@ pub(super) fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Su
     let telling = counts.telling();
     let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
     let missing = corpus::Missing { absent: counts.absent(), ..corpus::Missing::default() };
-    let subject = Subject { missing, terms, telling: by_weight };
+    let subject = Subject { missing, terms, telling: by_weight, rare: counts.rarest(&telling) };
     let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
     for ranked in counts.ranked(&telling) {
         let path = ranked.passage.path;
@@ -254,7 +273,7 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
     let (mut parts, compare) = match parts(&brief.subject) {
         Parts::One => return None,
         Parts::Several(parts) => (parts, None),
-        Parts::Compare(a, b) => (vec![a.clone(), b.clone()], Some((a, b))),
+        Parts::Compare(comparison) => (comparison.asked().into(), Some((comparison.a, comparison.b))),
     };
     let width = width(&input.call);
     let most = (width * budgets.max_bands_per_plan as usize).min(budgets.max_children_per_node as usize);
@@ -319,7 +338,8 @@ fn by_named_documents(input: &PlanInput, brief: &Brief) -> PlannerOutput {
     let terms = brief.terms();
     let shares = brief.reads.len().div_ceil(width(&input.call).max(1));
     let words = shown(&terms, terms.len());
-    let tasks = brief.reads.chunks(shares).map(|paths| task(paths, &words, &words, None)).collect();
+    let folder = common_folder(brief.reads.iter().map(String::as_str));
+    let tasks = brief.reads.chunks(shares).map(|paths| task(paths, folder, &words, &words, None)).collect();
     let n = count(brief.reads.len(), "document");
     let summary = format!("Quote {n} on {}, then merge.", listed(&shown(&terms, NAMED)));
     let bands = vec![("Read the documents".to_owned(), tasks)];
@@ -348,6 +368,7 @@ fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, rea
         let rest = groups.split_off(width - 1).into_iter().flatten().collect();
         groups.push(rest);
     }
+    let folder = common_folder(found.iter().map(|f| f.path.as_str()));
     let tasks: Vec<Task> = groups
         .iter()
         .map(|group| {
@@ -357,6 +378,7 @@ fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, rea
             let held: BTreeSet<usize> = group.iter().flat_map(|f| f.terms.iter().copied()).collect();
             task(
                 &paths,
+                folder,
                 &subject.shown(&held),
                 &subject.heaviest(&held),
                 Some(group.iter().map(|f| f.passages).sum()),
@@ -370,12 +392,20 @@ fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, rea
     delegate(input, &reason, &summary, bands, &subject.notes())
 }
 
-/// A step that quotes what `paths` say of `words`; `named` stand in its title.
-pub(super) fn task(paths: &[String], words: &[&str], named: &[&str], passages: Option<usize>) -> Task {
-    let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+/// A step that quotes what `paths` say of `words`; `named` stand in its title. The title leaves out the folder `common` that
+/// all documents of the plan stand in.
+pub(super) fn task(
+    paths: &[String],
+    common: &str,
+    words: &[&str],
+    named: &[&str],
+    passages: Option<usize>,
+) -> Task {
+    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let what = listed(&named[..named.len().min(NAMED)]);
-    let subject = match paths {
-        [one] => one.clone(),
+    let shown: Vec<&str> = paths.iter().map(|p| p.strip_prefix(common).unwrap_or(p)).collect();
+    let subject = match shown.as_slice() {
+        [one] => (*one).to_owned(),
         [one, other] => format!("{one} and {other}"),
         [first, rest @ ..] => {
             match folder(first).filter(|f| rest.iter().all(|p| folder(p).as_ref() == Some(f))) {

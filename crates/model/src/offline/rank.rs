@@ -15,6 +15,8 @@ const COMMON: f64 = 0.6;
 const MANY_DOCUMENTS: usize = 4;
 /// A term that weighs less than this share of the heaviest is weak.
 const WEAK: f64 = 0.3;
+/// A term that weighs at least this share of the heaviest is rare.
+const RARE: f64 = 0.7;
 /// Terms that are at most this many words apart belong together and score higher.
 const NEAR: usize = 3;
 /// The only passage with a term is kept if its score is at least the best score divided by this.
@@ -131,10 +133,10 @@ impl Counts {
             }
             rows.push(Row { passage, text, around: above.1.clone(), places, length });
         }
-        // When no text holds any of the terms, what stands below a heading or in a document with them is about them.
-        if rows.iter().all(|row| row.places.is_empty()) {
-            for row in &mut rows {
-                row.text = row.around.iter().map(|around| u32::from(*around)).collect();
+        // A word that no text holds is lent by headings and paths: what stands below them is about it.
+        for i in 0..terms.len() {
+            if rows.iter().all(|row| row.text[i] == 0) {
+                rows.iter_mut().for_each(|row| row.text[i] = u32::from(row.around[i]));
             }
         }
         let documents: BTreeSet<&str> = rows.iter().map(|r| r.passage.path.as_str()).collect();
@@ -152,12 +154,23 @@ impl Counts {
 
     /// The terms that distinguish documents. The others occur in no document or nearly everywhere.
     pub(super) fn telling(&self) -> BTreeSet<usize> {
+        self.telling_among(&(0..self.weights.len()).collect())
+    }
+
+    /// Those among the terms `of` that distinguish documents: the words of one part of a task.
+    pub(super) fn telling_among(&self, of: &BTreeSet<usize>) -> BTreeSet<usize> {
         let weight = |i: usize| match self.shares[i] {
             share if share > COMMON => self.weights[i] * (1.0 - share).max(0.1),
             _ => self.weights[i],
         };
-        let heaviest = (0..self.weights.len()).map(weight).fold(0.0, f64::max);
-        (0..self.weights.len()).filter(|&i| weight(i) > 0.0 && weight(i) >= WEAK * heaviest).collect()
+        let heaviest = of.iter().map(|&i| weight(i)).fold(0.0, f64::max);
+        of.iter().copied().filter(|&i| weight(i) > 0.0 && weight(i) >= WEAK * heaviest).collect()
+    }
+
+    /// Those among `of` that are nearly as rare as the rarest: they tell what a question is about.
+    pub(super) fn rarest(&self, of: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let heaviest = of.iter().map(|&i| self.weights[i]).fold(0.0, f64::max);
+        of.iter().copied().filter(|&i| self.weights[i] >= RARE * heaviest).collect()
     }
 
     /// The terms that occur in no passage, heading or path.
@@ -245,8 +258,8 @@ pub(super) fn log2(x: f64) -> f64 {
     whole + x / power - 1.0
 }
 
-/// The passages that contain any of `terms` in their own text, best first. When no passage does, those below a heading or in
-/// a document with them.
+/// The passages that contain any of `terms` in their own text, best first. A term that no text holds is lent by headings and
+/// paths.
 pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
     Counts::new(passages, terms).ranked(&(0..terms.len()).collect())
 }
@@ -315,7 +328,33 @@ mod tests {
         assert_eq!(ranked.iter().map(|r| r.passage.path.as_str()).collect::<Vec<_>>(), ["a.md"]);
         assert!(ranked[0].score > 0, "{ranked:?}");
         let ranked = rank(passages(), &key_terms("sprocket night"));
-        assert_eq!(ranked.iter().map(|r| r.passage.path.as_str()).collect::<Vec<_>>(), ["b.md"]);
+        assert_eq!(ranked.iter().map(|r| r.passage.path.as_str()).collect::<Vec<_>>(), ["a.md", "b.md"]);
+    }
+
+    #[test]
+    fn headings_lend_their_words_to_the_passages_below_them() {
+        let passages = vec![
+            passage("Oil it once a week, and never in the rain or in the dark of night.", "a.md", "Bolt"),
+            passage(
+                "Oil it once a month, and never in the rain or in the dark of night.",
+                "b.md",
+                "Sprocket",
+            ),
+            passage("A sprocket is a wheel with teeth that a chain runs over, as on a bicycle.", "c.md", ""),
+        ];
+        let ranked = rank(passages, &key_terms("oil the sprocket"));
+        assert_eq!(ranked[0].passage.path, "b.md", "{ranked:?}");
+        assert_eq!(ranked[0].terms, [0, 1].into(), "{ranked:?}");
+    }
+
+    #[test]
+    fn the_rarest_words_tell_what_a_question_is_about() {
+        let passages = (0..6)
+            .map(|i| passage("The harbour is here.", &format!("{i}.md"), ""))
+            .chain([passage("The pilot of the harbour refuses.", "7.md", "")])
+            .collect();
+        let counts = Counts::new(passages, &key_terms("harbour pilot refuses submarine"));
+        assert_eq!(counts.rarest(&[0, 1, 2].into()), [1, 2].into());
     }
 
     #[test]

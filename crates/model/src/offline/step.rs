@@ -1,9 +1,12 @@
 //! How a plan tells the node of a step what to do: in success criteria that people read and executors parse.
 
+use std::collections::BTreeSet;
+
 use tree_agent_contract::role::CallContext;
 
+use super::objective::{Parts, parts};
 use super::short;
-use super::words::{Term, key_terms};
+use super::words::{TERMS, Term, key_terms};
 
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
@@ -13,6 +16,7 @@ pub(super) const FOLLOWS: &str = "The steps follow names";
 
 const QUOTES: &str = "Quotes passages about ";
 const LACKS: &str = "Words that no document contains: ";
+const RARE: &str = "Its rarest words: ";
 const UNQUOTED: &str = "By search: ";
 
 /// Criterion: a document was read.
@@ -23,6 +27,11 @@ pub(super) fn reads(path: &str) -> String {
 /// Criterion: the passages are about these terms.
 pub(super) fn quotes(terms: &[&str]) -> String {
     format!("{QUOTES}{}", terms.join(", "))
+}
+
+/// Note: these terms tell what the question is about.
+pub(super) fn rare(terms: &[&str]) -> String {
+    format!("{RARE}{}", terms.join(", "))
 }
 
 /// Note: these terms occur nowhere.
@@ -79,9 +88,31 @@ impl Brief {
     pub(super) fn terms(&self) -> Vec<Term> {
         match &self.compares {
             Some((a, b)) => key_terms(&format!("{a} {b}")),
-            None => key_terms(&self.subject),
+            None => match parts(&self.subject) {
+                Parts::Several(parts) => shared_terms(&parts),
+                _ => key_terms(&self.subject),
+            },
         }
     }
+}
+
+/// The words of all parts, each once. If there are too many, each part gives as many as any other that has so many.
+fn shared_terms(parts: &[String]) -> Vec<Term> {
+    let terms: Vec<Vec<Term>> = parts.iter().map(|part| key_terms(part)).collect();
+    let mut shares: Vec<Vec<Term>> = terms.iter().map(|_| Vec::new()).collect();
+    let mut room = TERMS;
+    for round in 0..TERMS {
+        for (i, part) in terms.iter().enumerate() {
+            if let Some(term) = part.get(round)
+                && room > 0
+                && !shares.iter().flatten().any(|known| known.stems == term.stems)
+            {
+                shares[i].push(term.clone());
+                room -= 1;
+            }
+        }
+    }
+    shares.concat()
 }
 
 /// The path of a line that [`reads`] wrote.
@@ -97,6 +128,8 @@ pub(super) struct Notes {
     pub(super) reads: Vec<String>,
     /// The terms that show where the answer is.
     pub(super) telling: Vec<Term>,
+    /// Those of them that are rare.
+    pub(super) rare: Vec<Term>,
     /// The terms that occur in no document.
     pub(super) absent: Vec<String>,
     /// What is known of terms that only search finds, in sentences.
@@ -106,13 +139,20 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Reads what [`reads`], [`quotes`], [`lacks`] and [`unquoted`] wrote.
+    /// Which of `terms` are rare, as indices.
+    pub(super) fn rarest(&self, terms: &[Term]) -> BTreeSet<usize> {
+        (0..terms.len()).filter(|&i| self.rare.contains(&terms[i])).collect()
+    }
+
+    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`] and [`unquoted`] wrote.
     pub(super) fn of(call: &CallContext) -> Self {
         let mut notes = Self::default();
         for line in call.scratchpad_tail.lines() {
             let item = line.trim().trim_start_matches("- ");
             if let Some(words) = item.strip_prefix(QUOTES) {
                 notes.telling = key_terms(words);
+            } else if let Some(words) = item.strip_prefix(RARE) {
+                notes.rare = key_terms(words);
             } else if let Some(words) = item.strip_prefix(LACKS) {
                 notes.absent = words.split(", ").map(str::to_owned).collect();
             } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
@@ -124,5 +164,22 @@ impl Notes {
             }
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_task_crowds_out_the_words_of_another() {
+        let long: String = (0..40).map(|i| format!("word{i} ")).collect();
+        let terms = shared_terms(&[long, "the harbour pilot".to_owned()]);
+        assert_eq!(terms.len(), TERMS);
+        let shown: Vec<&str> = terms.iter().map(|t| t.shown.as_str()).collect();
+        assert!(
+            shown.starts_with(&["word0", "word1"]) && shown.ends_with(&["harbour", "pilot"]),
+            "{shown:?}"
+        );
     }
 }

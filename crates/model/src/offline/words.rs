@@ -7,7 +7,7 @@ use tree_agent_contract::spelling;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum of terms in one query, about one or two sentences.
-const TERMS: usize = 16;
+pub(super) const TERMS: usize = 16;
 /// Maximum of bytes of a term. Anything longer is not a word.
 const TERM_BYTES: usize = 64;
 

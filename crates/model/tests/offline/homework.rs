@@ -265,3 +265,16 @@ async fn the_same_documents_give_the_same_homework() {
     let (one, two) = (Runner::new(STORM, 1).homework(5).await, Runner::new(STORM, 2).homework(5).await);
     assert_eq!((one.iterations, one.document, one.last), (two.iterations, two.document, two.last));
 }
+
+#[tokio::test]
+async fn homework_follows_names_from_document_to_document() {
+    let runner = Runner::new("Who is the mayor of the town in which the founder of Braxtec was born?", 1);
+    let project = runner.context.project_ids[0];
+    for (path, body) in super::trail::DOCUMENTS {
+        runner.documents.add_source(project, path, body);
+    }
+    let ended = runner.homework(4).await;
+    let titles: Vec<&str> = ended.iterations.iter().flatten().map(|(_, title)| title.as_str()).collect();
+    assert!(titles.iter().any(|title| title.contains("about Elmport")), "{titles:?}");
+    assert!(ended.document.contains("Tom Lund has been in office"), "{}", ended.document);
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DOCUMENTS: &[(&str, &str)] = &[
+pub(super) const DOCUMENTS: &[(&str, &str)] = &[
     ("braxtec.md", "# Braxtec\n\nBraxtec was founded by Ada Wellgard. It makes bells for trams.\n"),
     ("wellgard.md", "# Ada Wellgard\n\nAda Wellgard was born in Elmport and left it at the age of nine.\n"),
     ("elmport.md", "# Elmport\n\nTom Lund has been in office as the mayor of Elmport since the flood.\n"),

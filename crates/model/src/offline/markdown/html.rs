@@ -17,6 +17,8 @@ pub(super) struct Text {
     pub(super) range: Range<usize>,
     /// The level when it is a heading.
     pub(super) heading: Option<u8>,
+    /// Where the link begins in which its first character stands; else where that stands.
+    pub(super) from: usize,
 }
 
 /// The texts of `html`, in order. Comments, scripts and styles are left out. Any text is accepted: a `<` that begins no
@@ -25,29 +27,39 @@ pub(super) fn texts(html: &str) -> Vec<Text> {
     let mut texts = Vec::new();
     let mut heading = None;
     let mut open: Option<Range<usize>> = None;
+    let (mut link, mut from) = (None, 0);
     let mut at = 0;
     while at < html.len() {
         let rest = &html[at..];
         let Some(tag) = Tag::at_start_of(rest) else {
             let c = rest.chars().next().map_or(1, char::len_utf8);
             if !rest[..c].trim().is_empty() {
+                if open.is_none() {
+                    from = link.unwrap_or(at);
+                }
                 open = Some(open.map_or(at, |text| text.start)..at + c);
             }
             at += c;
             continue;
         };
+        if tag.name == "a" {
+            let leads = !tag.closes && find_ignoring_case(&rest[..tag.len], "href").is_some();
+            link = leads.then_some(at);
+        }
         at += tag.len;
         if INLINE.contains(&tag.name.as_str()) {
             continue;
         }
-        texts.extend(open.take().map(|range| Text { range, heading }));
+        texts.extend(open.take().map(|range| Text { range, heading, from }));
+        // So that no text is looked at twice.
+        link = None;
         heading = tag.heading().filter(|_| !tag.closes);
         if HIDDEN.contains(&tag.name.as_str()) && !tag.closes {
             let end = format!("</{}", tag.name);
             at += find_ignoring_case(&html[at..], &end).unwrap_or(html.len() - at);
         }
     }
-    texts.extend(open.map(|range| Text { range, heading }));
+    texts.extend(open.map(|range| Text { range, heading, from }));
     texts
 }
 
