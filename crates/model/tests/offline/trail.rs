@@ -35,6 +35,8 @@ async fn names_lead_from_document_to_document() {
             assert!(done.document.contains(sentence), "{path} with {more} more: {}", done.document);
         }
         assert!(done.tree.contains("What elmport.md says about Elmport"), "{}", done.tree);
+        // Every call costs a round trip and a document of the run.
+        assert!(more == 0 || done.calls <= 75, "{} calls", done.calls);
         let sources = done.document.rsplit_once("## Sources").unwrap().1.lines().filter(|l| !l.is_empty());
         assert!(sources.count() <= 10, "{}", done.document);
     }

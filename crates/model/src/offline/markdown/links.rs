@@ -93,8 +93,8 @@ pub(super) fn leads_on(text: &str, links: &[Range<usize>], below_links: bool) ->
     (found || !links.is_empty()) && words.all(|word| BESIDE.iter().any(|b| word.eq_ignore_ascii_case(b)))
 }
 
-/// `text` without its tags, the texts of its HTML links, its images and `[[links]]` of wikis. The flag says that there was
-/// any of the latter three. Every byte is looked at a fixed number of times.
+/// `text` without its tags, the texts of its HTML links, its images and `[[links]]` of wikis. The flag says that there
+/// was any of the latter three. Every byte is looked at a fixed number of times.
 fn without_tags(text: &str) -> (String, bool) {
     // ASCII letters only, so that places stay the same.
     let lower = text.to_ascii_lowercase();
@@ -145,7 +145,8 @@ mod tests {
         let body = "# Lease\n\n\
             [![build](https://x.test/b.svg)](https://x.test/b) ![docs](d.svg)\n\n\
             <a href=\"x\"><img src=\"y.svg\" alt=\"lease badge\"></a>\n\n\
-            - [The lease of a driver](a.md)\n- [Leases][1] and [locks](b.md)\n- [Lease](l.md): ends after ten seconds\n\n\
+            - [The lease of a driver](a.md)\n- [Leases][1] and [locks](b.md)\n\
+            - [Lease](l.md): ends after ten seconds\n\n\
             A lease can be renewed. See also the lock of a store. It ends by itself.\n\n\
             | [Lease](a.md) | [Lock](b.md) |\n|---|---|\n| [Lease](a.md) | [Lock](b.md) |\n| [Elm](e.md) | 1200 |\n\n\
             Use [mTLS](m.md) between [drivers](d.md).\n\n- [[wiki page]]\n\n\
