@@ -386,7 +386,7 @@ impl World {
             let has_left = left(allowance.tool_calls, self.meters.spent(&call.key)[2]) > 0;
             let roll = if self.run.is_in_flight(&call.key) { self.roll() } else { u8::MAX };
             // Some answers are known, which costs nothing.
-            let cached = roll % 8 == 0;
+            let cached = roll.is_multiple_of(8);
             let may = has_left || cached;
             if roll < 64 && (may || !self.plan.obedient) {
                 let tool = event::ToolCallRequested {

@@ -30,7 +30,7 @@ impl World {
             KeptDocument { path: path.clone(), title: "a note".into(), body: path }
         };
         let document = (roll < 120).then(|| kept("notes"));
-        let answer = (roll % 3 == 0).then(|| kept(FOLDER));
+        let answer = roll.is_multiple_of(3).then(|| kept(FOLDER));
         self.feed(Input::Update(
             *key,
             match document.is_some() || answer.is_some() {
