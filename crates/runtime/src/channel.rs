@@ -264,8 +264,9 @@ fn host(url: &Uri) -> &str {
     url.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-/// Whether `url` is on this machine. Names that end in localhost are by definition (RFC 6761).
-fn is_loopback(url: &Uri) -> bool {
+/// Whether `url` is on this machine. Names that end in localhost are by definition (RFC 6761). What goes there may be
+/// secret, and goes through no proxy.
+pub fn is_loopback(url: &Uri) -> bool {
     let host = host(url).to_ascii_lowercase();
     let name = host.trim_end_matches('.');
     match host.parse::<IpAddr>() {

@@ -286,6 +286,29 @@ async fn a_watcher_of_the_list_resumes_with_what_it_missed() {
 }
 
 #[tokio::test]
+async fn a_watcher_of_the_list_gets_runs_of_any_length_part_by_part() {
+    let gateway = Gateway::start(config()).await;
+    // Far more than what waits for one client at a time.
+    let long = |n: usize| format!("{n} {}", "x".repeat(16_000));
+    let mut stream = watch(&gateway, WatchRunsRequest::default()).await;
+    let (_, resume_token) = caught_up(&mut stream).await;
+    drop(stream);
+    for n in 0..60 {
+        gateway.create_run(&long(n)).await;
+    }
+    let request = WatchRunsRequest { page_size: 50, ..Default::default() };
+    let (said, _) = caught_up(&mut watch(&gateway, request).await).await;
+    let newest: Vec<String> = (10..60).rev().map(|n| format!("added {} Queued", long(n))).collect();
+    assert!(said == newest, "the newest {} of 50, in order", said.len());
+    let resumed = WatchRunsRequest { resume_token, ..Default::default() };
+    let (said, _) = caught_up(&mut watch(&gateway, resumed).await).await;
+    for n in 0..60 {
+        assert!(said.iter().any(|word| word.contains(&format!(" {}", long(n)))), "run {n} is missing");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
 async fn many_watchers_of_the_list_share_one_subscription() {
     let gateway = Gateway::start(config()).await;
     let mut streams = Vec::new();

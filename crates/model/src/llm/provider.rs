@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{ModelName, ProviderKind};
+use tree_agent_runtime::channel::is_loopback;
 
 use super::answer::AnswerSize;
 use super::effort::Effort;
@@ -101,7 +102,8 @@ impl Provider {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(Duration::from_secs(10))
             .tcp_nodelay(true);
-        if local(&address.url) {
+        // A proxy cannot reach this machine, and would see the prompts and the key.
+        if address.url.parse().is_ok_and(|url| is_loopback(&url)) {
             http = http.no_proxy();
         }
         let unusable = |error: &dyn std::fmt::Display| {
@@ -494,12 +496,4 @@ const fn adapter(kind: ProviderKind, api: Api) -> AdapterKind {
         (ProviderKind::Anthropic, _) => AdapterKind::Anthropic,
         (ProviderKind::Gemini, _) => AdapterKind::Gemini,
     }
-}
-
-/// True for servers on this machine, which a proxy cannot reach.
-fn local(url: &str) -> bool {
-    let host =
-        url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
-    let host = host.trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }

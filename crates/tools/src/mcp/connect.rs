@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use http::Uri;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
 use rmcp::service::{NotificationContext, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::config::TransportConfig;
 use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_runtime::channel::is_loopback;
 
 /// Maximum of bytes of one message from a server. A longer one is dropped, and its call runs into its time limit.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -85,11 +87,32 @@ pub(super) async fn connect(
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
             config.custom_headers = headers.iter().cloned().collect();
             config.max_sse_event_size = MESSAGE_BYTES;
-            let transport = StreamableHttpClientTransport::from_config(config);
+            let transport = StreamableHttpClientTransport::with_client(client(url)?, config);
             let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
             Ok(Connection { service, gauge, child: None })
         }
     }
+}
+
+/// The client for a server at `url`. No proxy sees what is for this machine. A redirect is followed within the server
+/// only, and only if the message stays whole: headers hold secrets.
+fn client(url: &Uri) -> Result<reqwest::Client, String> {
+    const REDIRECTS: usize = 10;
+    let within = reqwest::redirect::Policy::custom(|attempt| {
+        let is_whole = matches!(attempt.status().as_u16(), 307 | 308);
+        let is_same =
+            attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        match is_whole && is_same && attempt.previous().len() <= REDIRECTS {
+            true => attempt.follow(),
+            false => attempt.stop(),
+        }
+    });
+    // A connection that is used again may wait for a delayed acknowledgement.
+    let mut client = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(within);
+    if is_loopback(url) {
+        client = client.no_proxy();
+    }
+    client.build().map_err(|error| format!("no HTTP client can be made: {error}"))
 }
 
 /// An error of the library in one line of limited length.

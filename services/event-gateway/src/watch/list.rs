@@ -1,6 +1,6 @@
 //! One client of `WatchRuns`: the newest runs, or what has changed since a token, then the changes of the [`Board`].
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,6 +24,9 @@ use crate::pages::Pages;
 
 /// Runs that are read for one stream at a time.
 const LISTED: usize = 100;
+/// Bytes of runs that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls. What is
+/// read beyond that is read again when its turn comes.
+const READY_BYTES: usize = 256 * 1024;
 
 /// Where a stream begins.
 pub(crate) struct ListStart {
@@ -214,11 +217,13 @@ impl ListWatcher {
     ) -> Result<Option<Reading>, StoreError> {
         let query = RunQuery { filter: self.filter.clone(), before, limit: left.min(LISTED) };
         let page = self.store.list_runs(query).await?;
-        let left = left - page.items.len().min(left);
-        let before = page.items.last().map(|run| (run.created_at, run.run_id));
-        let frame = |summary| Ready::Frame(board::shown(&ListedRun { summary, deleted: false }, true));
-        self.ready.extend(page.items.into_iter().map(frame));
-        Ok((page.more && left > 0).then_some(Reading::Newest { left, before }))
+        let places: Vec<_> = page.items.iter().map(|run| (run.created_at, run.run_id)).collect();
+        let frame = |summary| board::shown(&ListedRun { summary, deleted: false }, true);
+        let made = self.make_ready(page.items.into_iter().map(frame));
+        let left = left - made.min(left);
+        let before = made.checked_sub(1).map(|last| places[last]).or(before);
+        let more = page.more || made < places.len();
+        Ok((more && left > 0).then_some(Reading::Newest { left, before }))
     }
 
     /// Reads the next runs that have changed; after the last of them come those that have not ended, because they may have
@@ -230,15 +235,21 @@ impl ListWatcher {
     ) -> Result<Option<Reading>, StoreError> {
         let changes = self.store.list_changes(after, LISTED).await?;
         let ids: Vec<RunId> = changes.iter().map(|(_, run)| *run).collect();
-        let mut listed = self.store.listed_runs(&ids).await?;
-        listed.sort_unstable_by_key(|run| run.summary.run_id);
-        self.ready.extend(listed.iter().map(|run| {
-            Ready::Frame(match !run.deleted && self.filter.matches(&run.summary) {
-                true => board::shown(run, run.summary.created_at > since),
-                false => board::removed(run.summary.run_id),
-            })
-        }));
-        if let (Some(after), LISTED) = (changes.last().copied(), changes.len()) {
+        let listed = self.store.listed_runs(&ids).await?;
+        let mut listed: HashMap<RunId, ListedRun> =
+            listed.into_iter().map(|run| (run.summary.run_id, run)).collect();
+        let filter = self.filter.clone();
+        let frames = changes.iter().map(|(_, id)| match listed.remove(id) {
+            Some(run) if !run.deleted && filter.matches(&run.summary) => {
+                board::shown(&run, run.summary.created_at > since)
+            }
+            Some(_) => board::removed(*id),
+            // It is gone, or an earlier change was about it, too.
+            None => Bytes::new(),
+        });
+        let made = self.make_ready(frames);
+        if made < changes.len() || changes.len() == LISTED {
+            let after = made.checked_sub(1).map_or(after, |last| changes[last]);
             return Ok(Some(Reading::Changes { after, since }));
         }
         let mut live = self.board.live();
@@ -246,6 +257,22 @@ impl ListWatcher {
         live.sort_unstable_by_key(|run| run.summary.run_id);
         self.ready.extend(live.into_iter().map(Ready::Live));
         Ok(None)
+    }
+
+    /// Puts frames into the queue, one at least and as many as fit. Returns how many of them.
+    fn make_ready(&mut self, frames: impl Iterator<Item = Bytes>) -> usize {
+        let (mut bytes, mut made) = (0, 0);
+        for frame in frames {
+            if bytes > 0 && bytes + frame.len() > READY_BYTES {
+                break;
+            }
+            made += 1;
+            bytes += frame.len();
+            if !frame.is_empty() {
+                self.ready.push_back(Ready::Frame(frame));
+            }
+        }
+        made
     }
 
     fn token(&self) -> String {
