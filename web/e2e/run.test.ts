@@ -318,7 +318,7 @@ describe('trouble', () => {
   });
 
   it('stops a run and discards what there is, which is then shown as cancelled', async () => {
-    const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=1500');
+    const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=10000');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();
     await page.getByRole('radio', { name: /^Discard/ }).check();

@@ -48,8 +48,10 @@ impl Scripted {
     /// What every call begins with: its tool calls, its delay, its fault. True: the answer must be garbage.
     async fn begin(&self, phase: &'static str, call: &CallContext, io: &RoleIo) -> Result<bool, RoleError> {
         let script = &self.script;
-        for _ in 0..script.tools {
-            match io.call_tool(LIST_DOCUMENTS, Map::new(), "scripted call").await {
+        for n in 0..script.tools {
+            // Each call asks for something else, so that no answer is known and every call counts.
+            let args = [("path_prefix".to_owned(), format!("{}/{phase}/{n}", call.node_id).into())];
+            match io.call_tool(LIST_DOCUMENTS, Map::from_iter(args), "scripted call").await {
                 Ok(_) => {}
                 Err(ToolError::Budget(_)) => break,
                 Err(e) => {

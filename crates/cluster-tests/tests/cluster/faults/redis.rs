@@ -27,8 +27,7 @@ async fn f06_messages_dropped_doubled_swapped_and_garbled() {
     let relay = HostileRelay::start(&other.url(), &cluster.redis.url()).await;
     let run = cluster.create(MODEL).await;
     ends_in_time(&mut cluster.follow(&run), "messages were mistreated").await;
-    // Tools whose answers are known take no time, so many events share a message.
-    assert!(relay.heard() > 15, "{} messages were mistreated", relay.heard());
+    assert!(relay.heard() > 30, "{} messages were mistreated", relay.heard());
     // A missing message cannot be noticed there: health is that of the connection.
     assert_eq!(cluster.gateways[0].health("fanout").await, Some(ServingStatus::Serving));
 }
