@@ -21,9 +21,10 @@ use tree_agent_store::{
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, filter, from_wire, id, now};
+use crate::gateway::{Gateway, from_wire, id, now};
 use crate::pages::{self, Pages};
 use crate::places::Places;
+use crate::run_lists::distinct;
 use crate::view::View;
 use crate::watch::service::decoded;
 
@@ -99,7 +100,9 @@ impl DocumentService for Documents {
             );
             return Err(invalid_field("project_ids", text));
         }
-        let mut kinds: Vec<DocumentKind> = filter("kinds", request.kinds)?;
+        let mut checks = Checks::default();
+        let mut kinds = distinct::<DocumentKind>(&mut checks, "kinds", request.kinds);
+        checks.finish().map_err(|e| invalid(&e))?;
         if kinds.is_empty() && request.doc_role.is_empty() {
             // A run may keep hundreds of answers, which nobody looks for among its documents.
             let shown = DocumentKind::ALL.iter().filter(|kind| **kind != DocumentKind::ToolAnswer);

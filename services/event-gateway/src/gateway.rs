@@ -9,9 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::{
-    DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp, limits,
-};
+use tree_agent_contract::{DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::Metrics;
@@ -264,22 +262,6 @@ impl Gateway {
 /// A parsed id, or `INVALID_ARGUMENT`.
 pub(crate) fn id<T>(parsed: Result<T, FieldError>) -> Result<T, Status> {
     parsed.map_err(|error| invalid(&error.into()))
-}
-
-/// The values of a filter: few, sorted, each once.
-pub(crate) fn filter<T>(field: &str, values: Vec<T::Pb>) -> Result<Vec<T>, Status>
-where
-    T: Wire + Ord,
-{
-    let most = limits::FILTER_VALUES;
-    if values.len() > most {
-        let text = format!("has {} values; at most {most} are allowed", values.len());
-        return Err(invalid_field(field, text));
-    }
-    let mut values: Vec<T> = from_wire(field, values).map_err(|e: FieldError| invalid(&e.into()))?;
-    values.sort();
-    values.dedup();
-    Ok(values)
 }
 
 /// A value from the wire; an error gets `field` before its path.

@@ -14,9 +14,10 @@ use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, filter, id, now};
+use crate::gateway::{Gateway, id, now};
 use crate::pages::{self, Pages};
 use crate::project_changes;
+use crate::run_lists::distinct;
 use crate::view::View;
 
 /// The service.
@@ -120,7 +121,9 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let statuses: Vec<ProjectStatus> = filter("statuses", request.statuses)?;
+        let mut checks = Checks::default();
+        let statuses = distinct::<ProjectStatus>(&mut checks, "statuses", request.statuses);
+        checks.finish().map_err(|e| invalid(&e))?;
         let names: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
         let pages = Pages::of("projects", &[&request.name_contains, &names.join(",")]);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?;

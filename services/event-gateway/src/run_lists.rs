@@ -119,7 +119,11 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
 }
 
 /// The values of a repeated enum, each once.
-fn distinct<T: Wire<Pb = i32> + Ord>(checks: &mut Checks, field: &str, values: Vec<i32>) -> Vec<T> {
+pub(crate) fn distinct<T: Wire<Pb = i32> + Ord>(
+    checks: &mut Checks,
+    field: &str,
+    values: Vec<i32>,
+) -> Vec<T> {
     if !at_most(checks, field, values.len(), limits::FILTER_VALUES) {
         return Vec::new();
     }

@@ -17,6 +17,7 @@ use super::board::{self, After, Board, Place};
 use super::frame::framed;
 use super::head::Reader;
 use super::pace::{Pace, Until};
+use super::room::Room;
 use super::service::{Resume, Watched};
 use super::stats::{Stats, Stream};
 use crate::errors;
@@ -24,9 +25,6 @@ use crate::pages::Pages;
 
 /// Runs that are read for one stream at a time.
 const LISTED: usize = 100;
-/// Bytes of runs that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls. What is
-/// read beyond that is read again when its turn comes.
-const READY_BYTES: usize = 256 * 1024;
 
 /// Where a stream begins.
 pub(crate) struct ListStart {
@@ -217,13 +215,17 @@ impl ListWatcher {
     ) -> Result<Option<Reading>, StoreError> {
         let query = RunQuery { filter: self.filter.clone(), before, limit: left.min(LISTED) };
         let page = self.store.list_runs(query).await?;
-        let places: Vec<_> = page.items.iter().map(|run| (run.created_at, run.run_id)).collect();
-        let frame = |summary| board::shown(&ListedRun { summary, deleted: false }, true);
-        let made = self.make_ready(page.items.into_iter().map(frame));
-        let left = left - made.min(left);
-        let before = made.checked_sub(1).map(|last| places[last]).or(before);
-        let more = page.more || made < places.len();
-        Ok((more && left > 0).then_some(Reading::Newest { left, before }))
+        let (mut left, mut before, mut room) = (left, before, Room::default());
+        for summary in page.items {
+            let place = (summary.created_at, summary.run_id);
+            let frame = board::shown(&ListedRun { summary, deleted: false }, true);
+            if !room.takes(frame.len()) {
+                return Ok(Some(Reading::Newest { left, before }));
+            }
+            self.ready.push_back(Ready::Frame(frame));
+            (left, before) = (left - 1, Some(place));
+        }
+        Ok((page.more && left > 0).then_some(Reading::Newest { left, before }))
     }
 
     /// Reads the next runs that have changed; after the last of them come those that have not ended, because they may have
@@ -238,18 +240,22 @@ impl ListWatcher {
         let listed = self.store.listed_runs(&ids).await?;
         let mut listed: HashMap<RunId, ListedRun> =
             listed.into_iter().map(|run| (run.summary.run_id, run)).collect();
-        let filter = self.filter.clone();
-        let frames = changes.iter().map(|(_, id)| match listed.remove(id) {
-            Some(run) if !run.deleted && filter.matches(&run.summary) => {
-                board::shown(&run, run.summary.created_at > since)
+        let (mut after, mut room) = (after, Room::default());
+        for change in &changes {
+            // A run that is gone for good is in no list.
+            if let Some(run) = listed.remove(&change.1) {
+                let frame = match !run.deleted && self.filter.matches(&run.summary) {
+                    true => board::shown(&run, run.summary.created_at > since),
+                    false => board::removed(run.summary.run_id),
+                };
+                if !room.takes(frame.len()) {
+                    return Ok(Some(Reading::Changes { after, since }));
+                }
+                self.ready.push_back(Ready::Frame(frame));
             }
-            Some(_) => board::removed(*id),
-            // It is gone, or an earlier change was about it, too.
-            None => Bytes::new(),
-        });
-        let made = self.make_ready(frames);
-        if made < changes.len() || changes.len() == LISTED {
-            let after = made.checked_sub(1).map_or(after, |last| changes[last]);
+            after = *change;
+        }
+        if changes.len() == LISTED {
             return Ok(Some(Reading::Changes { after, since }));
         }
         let mut live = self.board.live();
@@ -257,22 +263,6 @@ impl ListWatcher {
         live.sort_unstable_by_key(|run| run.summary.run_id);
         self.ready.extend(live.into_iter().map(Ready::Live));
         Ok(None)
-    }
-
-    /// Puts frames into the queue, one at least and as many as fit. Returns how many of them.
-    fn make_ready(&mut self, frames: impl Iterator<Item = Bytes>) -> usize {
-        let (mut bytes, mut made) = (0, 0);
-        for frame in frames {
-            if bytes > 0 && bytes + frame.len() > READY_BYTES {
-                break;
-            }
-            made += 1;
-            bytes += frame.len();
-            if !frame.is_empty() {
-                self.ready.push_back(Ready::Frame(frame));
-            }
-        }
-        made
     }
 
     fn token(&self) -> String {

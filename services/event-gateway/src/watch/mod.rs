@@ -18,6 +18,7 @@ mod head;
 mod hub;
 mod list;
 mod pace;
+mod room;
 pub(crate) mod service;
 mod stall;
 mod stats;

@@ -16,6 +16,7 @@ use super::filter::EventFilter;
 use super::frame::{self, Frame};
 use super::hub::Taken;
 use super::pace::{Pace, Until};
+use super::room::Room;
 use super::service::{Resume, Watched};
 use super::stats::Stream;
 use super::{Feed, WatchConfig};
@@ -26,8 +27,6 @@ use crate::graphs::Snapshot;
 const PAGE: usize = 128;
 /// Events in a row that do not match the filter, after which the client is told how far the log was looked at.
 const SKIPPED: u64 = 500;
-/// Bytes of events that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls.
-const READY_BYTES: usize = 256 * 1024;
 
 /// Where a stream begins.
 pub(crate) struct Start {
@@ -186,12 +185,8 @@ impl Watcher {
 
     /// Keeps as many of `frames` as a client may have waiting. The others are looked up again when it has taken these.
     fn make_ready(&mut self, frames: impl IntoIterator<Item = Frame>) {
-        let mut bytes = 0;
-        self.ready.extend(frames.into_iter().take_while(|frame| {
-            let fits = bytes == 0 || bytes + frame.bytes.len() <= READY_BYTES;
-            bytes += frame.bytes.len();
-            fits
-        }));
+        let mut room = Room::default();
+        self.ready.extend(frames.into_iter().take_while(|frame| room.takes(frame.bytes.len())));
     }
 
     /// Reads on from the log. While the store is down the stream stays, and the read is repeated.
