@@ -18,7 +18,8 @@ function words(desc: DescMessage, value: Json): Json {
     if (v === undefined || v === null) continue;
     if (field.fieldKind === 'enum') out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${(v as string).replaceAll('-', '_')}`.toUpperCase();
     else if (field.fieldKind === 'message' && !field.message.typeName.startsWith('google.')) out[field.jsonName] = words(field.message, v as Json);
-    else if (field.fieldKind === 'list' && field.listKind === 'message') out[field.jsonName] = (v as Json[]).map((one) => words(field.message, one));
+    else if (field.fieldKind === 'list' && field.listKind === 'message')
+      out[field.jsonName] = (v as Json[]).map((one) => words(field.message, one));
     else out[field.jsonName] = v;
   }
   return out;

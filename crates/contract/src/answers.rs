@@ -5,8 +5,6 @@
 //! asks the same while nothing has changed finds the document, and whoever asks after a change does not. So nothing has
 //! to be compared, and no list of answers travels with calls.
 
-use std::fmt::Write;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -14,7 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::context::RunContext;
 use crate::ids::{DocumentId, NodeId};
 use crate::status::{NodeStatus, named_enum};
-use crate::text::prefix;
+use crate::text::{hex, prefix};
 
 /// The folder of the answers among the documents of a run.
 pub const FOLDER: &str = "tool-answers";
@@ -63,19 +61,23 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A finding of texts of any length.
-    pub fn of(tool: &str, args: Option<&Map<String, Value>>, found: &str) -> Self {
-        let mut about = String::new();
-        for (name, value) in args.into_iter().flatten() {
-            let separator = if about.is_empty() { "" } else { ", " };
-            let _ = match value {
-                Value::String(text) => write!(about, "{separator}{name}: {text}"),
-                other => write!(about, "{separator}{name}: {other}"),
-            };
-        }
-        let short = |text: &str| prefix(text, FINDING_BYTES).to_owned();
-        Self { tool: short(tool), about: short(&about), found: short(found) }
+    /// A finding; texts may have any length.
+    pub fn of(tool: &str, about: String, found: &str) -> Self {
+        Self { tool: short(tool), about, found: short(found) }
     }
+
+    /// What a tool is asked with `args`, in short.
+    pub fn about(args: Option<&Map<String, Value>>) -> String {
+        let one = |(name, value): (&String, &Value)| match value {
+            Value::String(text) => format!("{name}: {}", short(text)),
+            other => format!("{name}: {other}"),
+        };
+        short(&args.into_iter().flatten().map(one).collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn short(text: &str) -> String {
+    prefix(text, FINDING_BYTES).to_owned()
 }
 
 /// What a sibling has found so far.
@@ -127,11 +129,7 @@ impl Question<'_> {
         part(&projects.join(" "));
         part(self.state);
         part(self.asker);
-        let mut path = format!("{FOLDER}/");
-        for byte in hash.finalize() {
-            let _ = write!(path, "{byte:02x}");
-        }
-        path + ".json"
+        format!("{FOLDER}/{}.json", hex(&hash.finalize()))
     }
 }
 
@@ -203,11 +201,12 @@ mod tests {
     #[test]
     fn a_finding_is_short_whatever_the_call_was() {
         let args = object(json!({"query": "ä".repeat(9_000), "limit": 3}));
-        let finding = Finding::of("search_documents", Some(&args), &"x".repeat(9_000));
-        assert!(finding.about.contains("query: ää") && finding.about.len() <= FINDING_BYTES);
+        let about = Finding::about(Some(&args));
+        assert!(about.contains("query: ää") && about.len() <= FINDING_BYTES);
+        let finding = Finding::of("search_documents", about, &"x".repeat(9_000));
         assert_eq!(finding.found.len(), FINDING_BYTES);
-        let finding =
-            Finding::of("list_documents", Some(&object(json!({"page_size": 3, "path_prefix": "a/"}))), "1");
-        assert!(finding.about.contains("page_size: 3") && finding.about.contains("path_prefix: a/"));
+        let about = Finding::about(Some(&object(json!({"page_size": 3, "path_prefix": "a/"}))));
+        assert!(about.contains("page_size: 3") && about.contains("path_prefix: a/"));
+        assert_eq!(Finding::about(None), "");
     }
 }

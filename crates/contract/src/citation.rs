@@ -15,6 +15,7 @@ use crate::error::Checks;
 use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
+use crate::text::hex;
 
 pub use quote::{PlainText, footnote_mark};
 
@@ -50,7 +51,7 @@ impl Passage {
     /// The passage at these bytes of a source.
     pub fn of(source: &str, range: Range<usize>) -> Self {
         let passage = source.get(range.clone()).unwrap_or_default();
-        let sha256 = Sha256::digest(passage).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex(&Sha256::digest(passage));
         Self { offset: range.start as u64, bytes: passage.len() as u64, sha256 }
     }
 }

@@ -53,6 +53,11 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// `text` on one line: every run of white space becomes one space, and none stands at either end.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

@@ -73,7 +73,7 @@ fn answer_use(state: &State, at: usize, attempt: u32) -> AnswerUse {
 /// What the latest siblings of the node at `at` have found so far. A search tells its nodes about each other in its own
 /// way, and an executor is told the results of earlier bands in full.
 fn sibling_findings(state: &State, at: usize, kind: CallKind) -> Vec<SiblingFindings> {
-    if !state.behaviour().keeps_answers || !matches!(kind, CallKind::Plan | CallKind::Execute) {
+    if !matches!(kind, CallKind::Plan | CallKind::Execute) {
         return Vec::new();
     }
     let parent = state.control(at).parent;

@@ -265,7 +265,7 @@ impl<'a> Decider<'a> {
 
     /// Ends the tool calls of the node at `at` that have no result: nobody waits for one any more.
     pub(crate) fn close_tools(&mut self, at: usize) {
-        for OpenTool { call_id, tool_name, phase } in self.state.control(at).open_tools.clone() {
+        for OpenTool { call_id, tool_name, phase, .. } in self.state.control(at).open_tools.clone() {
             self.emit(
                 at,
                 ToolCallResult {

@@ -8,8 +8,8 @@ use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse, StepId,
-    Strategy, Timestamp,
+    ArtifactId, Budgets, Finding, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse,
+    StepId, Strategy, Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
@@ -154,6 +154,8 @@ pub(crate) struct OpenTool {
     pub(crate) call_id: String,
     pub(crate) tool_name: String,
     pub(crate) phase: Option<String>,
+    /// What is asked, in short.
+    pub(crate) about: String,
 }
 
 impl Control {
@@ -536,13 +538,15 @@ impl State {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
+                    about: Finding::about(e.args.as_ref()),
                 });
-                self.answers.asked(at, e);
                 self.note_overrun(at, [0, 0, used]);
             }
             EventBody::ToolCallResult(e) => {
-                self.answers.answered(at, e);
-                self.control[at].open_tools.retain(|open| open.call_id != e.call_id);
+                let open = &mut self.control[at].open_tools;
+                let place = open.iter().position(|open| open.call_id == e.call_id);
+                let about = place.map(|place| open.remove(place).about);
+                self.answers.answered(at, e, about);
             }
             EventBody::StepCreated(e) => {
                 self.planned_nodes += u32::from(self.reusable_child(at, &e.step_id).is_none());

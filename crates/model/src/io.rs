@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Allowance, NodeId, Timestamp, limits};
+use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{Begun, ToolError, ToolOutput, ToolSet};
 
 pub(crate) use updates::Updates;
@@ -120,30 +120,29 @@ impl RoleIo {
         let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let call = CallName { id: format!("t{number}"), tool: name.to_owned(), phase: self.phase };
         let asker = format!("{:?} {} {} {number}", self.tools.caller().node_id, self.phase, self.begun_at.0);
-        let begun = self.tools.begin(name, &args, &asker).await;
-        if let Ok(Begun::Known { output, node }) = begun {
-            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
-            let result = call.result(Ok(&output));
-            let value = output.value.clone();
-            self.report(result, *output).await;
-            return Ok(ToolAnswer { value, known_from: Some(node) });
-        }
+        let begun = match self.tools.begin(name, &args, &asker).await {
+            Ok(Begun::Known { output, node }) => {
+                self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
+                let origin = match node == self.tools.caller().node_id {
+                    true => Origin::ThisNode,
+                    false => Origin::AnotherNode,
+                };
+                return Ok(self.report(&call, *output, origin).await);
+            }
+            Ok(Begun::Ready(ready)) => Ok(ready),
+            Err(error) => Err(error),
+        };
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
             return Err(ToolError::Budget(most));
         }
         self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false))).await;
         let answer = match begun {
-            Ok(Begun::Ready(ready)) => ready.call().await,
-            Ok(Begun::Known { output, .. }) => Ok(*output),
+            Ok(ready) => ready.call().await,
             Err(error) => Err(error),
         };
         match answer {
-            Ok(output) => {
-                let (result, value) = (call.result(Ok(&output)), output.value.clone());
-                self.report(result, output).await;
-                Ok(ToolAnswer { value, known_from: None })
-            }
+            Ok(output) => Ok(self.report(&call, output, Origin::Tool).await),
             Err(error) => {
                 self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
                 Err(error)
@@ -152,13 +151,15 @@ impl RoleIo {
     }
 
     /// Reports what a tool has answered, with what is kept of it.
-    async fn report(&self, result: ToolCallResult, output: ToolOutput) {
-        let ToolOutput { kept: document, answer, .. } = output;
+    async fn report(&self, call: &CallName, output: ToolOutput, origin: Origin) -> ToolAnswer {
+        let result = call.result(Ok(&output));
+        let ToolOutput { value, kept: document, answer, .. } = output;
         self.send(match document.is_some() || answer.is_some() {
             true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer })),
             false => RoleUpdate::ToolCallResult(result),
         })
         .await;
+        ToolAnswer { value, origin }
     }
 
     async fn send(&self, update: RoleUpdate) {
@@ -171,8 +172,19 @@ impl RoleIo {
 pub(crate) struct ToolAnswer {
     /// The answer.
     pub(crate) value: Value,
-    /// The node that asked the tool, if the run knew the answer and which node it was.
-    pub(crate) known_from: Option<Option<NodeId>>,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+}
+
+/// Where the answer to a question comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The tool.
+    Tool,
+    /// The run knew it: the same node has asked before.
+    ThisNode,
+    /// The run knew it: another node has asked before.
+    AnotherNode,
 }
 
 /// What the events of one tool call have in common.

@@ -16,7 +16,7 @@ use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, RunId, limits};
 
 use crate::error::ToolError;
-use crate::registry::{Begun, ToolOutput};
+use crate::registry::ToolOutput;
 use crate::source::{Caller, DocumentSource};
 
 /// How long a call waits for another one that asks the same. Then it asks the tool itself.
@@ -35,9 +35,9 @@ struct Body {
 /// An answer that is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    output: ToolOutput,
+    pub(crate) output: ToolOutput,
     /// The node that asked for it.
-    node: Option<NodeId>,
+    pub(crate) node: Option<NodeId>,
 }
 
 /// The place of one answer. It is locked while somebody asks for it.
@@ -103,7 +103,7 @@ pub(crate) async fn look_up(
     path: String,
     title: String,
     fresh: bool,
-) -> Result<Begun, Asking> {
+) -> Result<Answer, Asking> {
     if fresh {
         return Err(Asking { path, title, slot: None });
     }
@@ -115,7 +115,7 @@ pub(crate) async fn look_up(
         *guard = stored(source, caller, &path).await;
     }
     match guard.clone() {
-        Some(Answer { output, node }) => Ok(Begun::Known { output: Box::new(output), node }),
+        Some(answer) => Ok(answer),
         None => Err(Asking { path, title, slot: Some((slot, guard)) }),
     }
 }

@@ -8,7 +8,7 @@ use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::text::suffix;
 use tree_agent_contract::{AnswerUse, Document, DocumentId, NodeId, RunContext, Scope, ToolRules};
 
-use crate::answers::{self, Asking, HeldAnswers, SharedAnswers};
+use crate::answers::{self, Answer, Asking, HeldAnswers, SharedAnswers};
 use crate::args::{self, Args};
 use crate::builtin::{self, BUILTINS, Builtin};
 use crate::error::ToolError;
@@ -301,13 +301,12 @@ impl ToolSet {
         let (path, title) = (question.path(), format!("Answer of {name}"));
         let source = self.registry.source.as_ref();
         match answers::look_up(source, &self.caller, &self.registry.answers, path, title, fresh).await {
-            Ok(Begun::Known { output, node }) => {
+            Ok(Answer { output, node }) => {
                 if let Some(kept) = &output.kept {
                     self.kept.insert(&self.caller, kept);
                 }
-                Ok(Begun::Known { output, node })
+                Ok(Begun::Known { output: Box::new(output), node })
             }
-            Ok(ready) => Ok(ready),
             Err(asking) => {
                 let ready = Ready { tools: self.clone(), offered, args, asking: Some(asking) };
                 Ok(Begun::Ready(Box::new(ready)))

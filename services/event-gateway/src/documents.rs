@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
+use tree_agent_contract::text::hex;
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
     ProjectStatus, RunContext, RunId, Scope, SearchResults, SimilarResults, limits,
@@ -417,7 +418,7 @@ fn check_path(checks: &mut Checks, path: &str) {
 
 /// SHA-256 of a body, in hex.
 fn content_hash(body: &str) -> Box<str> {
-    Sha256::digest(body).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+    hex(&Sha256::digest(body)).into()
 }
 
 fn import_from_wire(import: pb::DocumentImport) -> DocumentImport {

@@ -23,7 +23,7 @@ use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 use tree_agent_contract::limits::{IMPORT_BYTES, TITLE_BYTES};
-use tree_agent_contract::text::{check_name, prefix};
+use tree_agent_contract::text::{check_name, hex, prefix};
 
 pub(crate) use self::folder::Selection;
 use self::folder::{Candidate, Reason, Skipped};
@@ -136,7 +136,7 @@ fn source_of(dir: &Path) -> Result<String, CliError> {
 fn sha256(parts: &[&[u8]]) -> String {
     let mut digest = Sha256::new();
     parts.iter().for_each(|part| digest.update(part));
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest.finalize())
 }
 
 /// A folder that is to be imported.

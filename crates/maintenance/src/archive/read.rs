@@ -8,12 +8,12 @@ use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::session::Session;
+use tree_agent_contract::text::hex;
 use tree_agent_contract::{DocumentKind, RunId, limits};
 use tree_agent_engine::Names;
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection};
 
 use super::format::{End, FORMAT, Line, VERSION};
-use super::write::hex;
 use super::{Archived, line};
 use crate::{Fold, MaintenanceError};
 

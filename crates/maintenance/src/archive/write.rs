@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
+use tree_agent_contract::text::hex;
 use tree_agent_security::private_files;
 use tree_agent_store::{Archives, RunRecord};
 
@@ -33,11 +34,6 @@ impl<W: Write> Digested<W> {
     fn sha256(&self) -> String {
         hex(&self.digest.clone().finalize())
     }
-}
-
-/// Bytes in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The checksum that an archive of what the store holds has.

@@ -7,7 +7,7 @@
 //! with the usual look-alikes folded.
 
 use sha2::{Digest, Sha256};
-use tree_agent_contract::text::is_invisible;
+use tree_agent_contract::text::{hex, is_invisible};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
@@ -31,7 +31,7 @@ fn id_of(text: &str, source: &str) -> String {
     hash.update(source);
     hash.update([0]);
     hash.update(text);
-    hash.finalize()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hash.finalize()[..ID_BYTES])
 }
 
 /// `text` with a square bracket in place of each angle bracket that begins something like a mark.

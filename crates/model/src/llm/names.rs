@@ -5,24 +5,19 @@
 //! gets a name that it leaves alone, and the body of the request holds the real one. Gemini's name is part of the address,
 //! which no body corrects: there the contract refuses such names.
 
-use std::borrow::Cow;
-
 use tree_agent_contract::model::ends_in_effort;
 
 /// The name for the library. It begins like `model`, because the library tells families of models by that.
-pub(super) fn for_library(model: &str) -> Cow<'_, str> {
-    let model = match model.contains("::") {
-        true => Cow::Owned(model.replace("::", ":")),
-        false => Cow::Borrowed(model),
-    };
+pub(super) fn for_library(model: &str) -> String {
+    let mut name = model.to_owned();
     // Three colons leave two.
-    if model.contains("::") {
-        return for_library(&model).into_owned().into();
+    while name.contains("::") {
+        name = name.replace("::", ":");
     }
-    match ends_in_effort(&model) {
-        true => Cow::Owned(format!("{model}-as-named")),
-        false => model,
+    if ends_in_effort(&name) {
+        name.push_str("-as-named");
     }
+    name
 }
 
 #[cfg(test)]

@@ -393,7 +393,7 @@ impl Provider {
             endpoint: Endpoint::from_owned(self.address.url.as_str()),
             // Other servers ignore the key, but the protocol requires one.
             auth: AuthData::from_single(self.address.key.as_ref().map_or("none", |key| key.expose())),
-            model: ModelIden::new(asked.adapter, names::for_library(question.model).as_ref()),
+            model: ModelIden::new(asked.adapter, names::for_library(question.model)),
         };
         let request = question.request.clone();
         let opened = self.client.exec_chat_stream(target, request, Some(&asked.options)).await;

@@ -10,7 +10,7 @@ use tree_agent_contract::text::prefix;
 use tree_agent_tools::{ToolSpec, prompt_text};
 
 use super::material::data;
-use crate::io::{RoleIo, failed};
+use crate::io::{Origin, RoleIo, failed};
 
 /// Maximum of calls in one answer; further ones are refused with an error.
 const MAX_CALLS: usize = 8;
@@ -107,11 +107,11 @@ async fn one(io: &RoleIo, call: &ToolCall, allowed: bool, budget: usize) -> Outc
         }
     };
     let ok = answer.is_ok();
-    let known = answer.as_ref().ok().and_then(|answer| answer.known_from);
-    let remark = known.map_or("", |node| match node == io.tools().caller().node_id {
-        true => KNOWN_HERE,
-        false => KNOWN_ELSEWHERE,
-    });
+    let remark = match answer.as_ref().map(|answer| answer.origin) {
+        Ok(Origin::ThisNode) => KNOWN_HERE,
+        Ok(Origin::AnotherNode) => KNOWN_ELSEWHERE,
+        Ok(Origin::Tool) | Err(_) => "",
+    };
     let answer = answer.map_or_else(|error| Value::String(format!("Error: {error}")), |answer| answer.value);
     let mut outcome = Outcome {
         call_id: call.call_id.clone(),

@@ -136,7 +136,7 @@ fn check_tree(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(S
     let has_workspace = documents.contains_key(&workspace);
     for (document, placed) in &documents {
         if !names.has(&placed.document) {
-            note(format!("document {document} is not named after the log: {placed:?}"));
+            note(format!("document {document} is not named after the log"));
         }
         let above = |at: &DocumentId| documents.get(at).and_then(|placed| placed.parent_id);
         let top = std::iter::successors(Some(*document), above).last();
