@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use html5gum::{DefaultEmitter, Token, Tokenizer};
+
 /// Tags within a line of text; every other tag ends the text before it.
 const INLINE: &[&str] = &[
     "a", "abbr", "b", "bdi", "bdo", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark",
@@ -24,85 +26,98 @@ pub(super) struct Text {
 /// The texts of `html`, in order. Comments, scripts and styles are left out. Any text is accepted: a `<` that begins no
 /// tag is a character like any other.
 pub(super) fn texts(html: &str) -> Vec<Text> {
-    let mut texts = Vec::new();
-    let mut heading = None;
-    let mut open: Option<Range<usize>> = None;
-    let (mut link, mut from) = (None, 0);
-    let mut at = 0;
-    while at < html.len() {
-        let rest = &html[at..];
-        let Some(tag) = Tag::at_start_of(rest) else {
-            let c = rest.chars().next().map_or(1, char::len_utf8);
-            if !rest[..c].trim().is_empty() {
-                if open.is_none() {
-                    from = link.unwrap_or(at);
-                }
-                open = Some(open.map_or(at, |text| text.start)..at + c);
+    let mut emitter = DefaultEmitter::new_with_span();
+    // A script holds no tags but its own end.
+    emitter.naively_switch_states(true);
+    let mut reader = Reader::default();
+    for Ok(token) in Tokenizer::new_with_emitter(html, emitter) {
+        match token {
+            Token::StartTag(tag) if reader.hidden.is_none() => {
+                let leads = tag.attributes.contains_key(b"href".as_slice());
+                reader.start(&tag.name, leads, tag.span.start);
             }
-            at += c;
-            continue;
-        };
-        if tag.name == "a" {
-            let leads = !tag.closes && find_ignoring_case(&rest[..tag.len], "href").is_some();
-            link = leads.then_some(at);
+            Token::EndTag(tag) => reader.end(&tag.name),
+            Token::String(text) if reader.hidden.is_none() => {
+                reader.text(html, text.span.start..text.span.end)
+            }
+            Token::Comment(_) | Token::Doctype(_) if reader.hidden.is_none() => reader.flush(),
+            _ => {}
         }
-        at += tag.len;
-        if INLINE.contains(&tag.name.as_str()) {
-            continue;
+    }
+    reader.flush();
+    reader.texts
+}
+
+#[derive(Default)]
+struct Reader {
+    texts: Vec<Text>,
+    /// The text that goes on, and where its link begins.
+    open: Option<(Range<usize>, usize)>,
+    /// The level of the heading that is open.
+    heading: Option<u8>,
+    /// Where the link begins that is open.
+    link: Option<usize>,
+    /// The element that is open and that nobody reads.
+    hidden: Option<&'static str>,
+}
+
+impl Reader {
+    /// A tag begins at `at`; it `leads` on if it has an address.
+    fn start(&mut self, name: &[u8], leads: bool, at: usize) {
+        if name == b"a" {
+            self.link = leads.then_some(at);
         }
-        texts.extend(open.take().map(|range| Text { range, heading, from }));
+        if !is_inline(name) {
+            self.flush();
+            self.heading = heading(name);
+            self.hidden = HIDDEN.iter().copied().find(|hidden| hidden.as_bytes() == name);
+        }
+    }
+
+    fn end(&mut self, name: &[u8]) {
+        match self.hidden {
+            Some(hidden) if hidden.as_bytes() != name => {}
+            Some(_) => self.hidden = None,
+            None if name == b"a" => self.link = None,
+            None if is_inline(name) => {}
+            None => {
+                self.flush();
+                self.heading = None;
+            }
+        }
+    }
+
+    /// The text at `range` goes on with the one at hand.
+    fn text(&mut self, html: &str, range: Range<usize>) {
+        let text = html.get(range.clone()).unwrap_or_default();
+        if text.trim().is_empty() {
+            return;
+        }
+        let start = range.start + text.len() - text.trim_start().len();
+        let end = range.start + text.trim_end().len();
+        let (open, _) = self.open.get_or_insert((start..end, self.link.unwrap_or(start)));
+        open.end = end;
+    }
+
+    /// Ends the text at hand.
+    fn flush(&mut self) {
+        let heading = self.heading;
+        self.texts.extend(self.open.take().map(|(range, from)| Text { range, heading, from }));
         // So that no text is looked at twice.
-        link = None;
-        heading = tag.heading().filter(|_| !tag.closes);
-        if HIDDEN.contains(&tag.name.as_str()) && !tag.closes {
-            let end = format!("</{}", tag.name);
-            at += find_ignoring_case(&html[at..], &end).unwrap_or(html.len() - at);
-        }
-    }
-    texts.extend(open.map(|range| Text { range, heading, from }));
-    texts
-}
-
-/// A tag, a comment or a declaration; the latter two have no name.
-struct Tag {
-    name: String,
-    closes: bool,
-    /// Bytes from `<` to `>`, or to the end of the text.
-    len: usize,
-}
-
-impl Tag {
-    fn at_start_of(text: &str) -> Option<Self> {
-        let after = text.strip_prefix('<')?;
-        let until = |end: &str| text.find(end).map_or(text.len(), |at| at + end.len());
-        let unnamed = |len| Some(Self { name: String::new(), closes: false, len });
-        if after.starts_with("!--") {
-            return unnamed(until("-->"));
-        }
-        if after.starts_with(['!', '?']) {
-            return unnamed(until(">"));
-        }
-        let closes = after.starts_with('/');
-        let named = after.strip_prefix('/').unwrap_or(after);
-        let name: String = named.chars().take_while(char::is_ascii_alphanumeric).collect();
-        name.starts_with(|c: char| c.is_ascii_alphabetic()).then(|| Self {
-            name: name.to_ascii_lowercase(),
-            closes,
-            len: until(">"),
-        })
-    }
-
-    /// The level of a heading tag.
-    fn heading(&self) -> Option<u8> {
-        let level = self.name.strip_prefix('h')?.parse().ok()?;
-        (1..=6).contains(&level).then_some(level)
+        self.link = None;
     }
 }
 
-/// Where `needle`, which is in lower case, stands first.
-fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
-    let (text, needle) = (text.as_bytes(), needle.as_bytes());
-    text.windows(needle.len()).position(|window| window.eq_ignore_ascii_case(needle))
+fn is_inline(name: &[u8]) -> bool {
+    INLINE.iter().any(|inline| inline.as_bytes() == name)
+}
+
+/// The level of the heading that a tag begins.
+fn heading(name: &[u8]) -> Option<u8> {
+    match name {
+        [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +136,19 @@ mod tests {
         assert_eq!(read("<p never closed"), [] as [&str; 0]);
         let headings: Vec<_> = texts("<h2>T</h2>x").into_iter().map(|t| t.heading).collect();
         assert_eq!(headings, [Some(2), None]);
+    }
+
+    #[test]
+    fn tags_end_where_browsers_end_them() {
+        assert_eq!(read("<p title='a > b'>c</p><img alt=\"d>e\">f"), ["c", "f"]);
+        assert_eq!(read("<script>if (a) '<p>no</p>'</script><style>x</style>y"), ["y"]);
+        assert_eq!(read("<template><p>no</p></template>z"), ["z"]);
+        assert_eq!(
+            read("caf&eacute; <b>\u{fc}</b>\r\n<br>\u{0}q<!-- - --!>r"),
+            ["caf&eacute; <b>\u{fc}", "\u{0}q", "r"]
+        );
+        let levels: Vec<_> =
+            texts("<h3 id='x > y'>T<!-- c -->U</h3>v<h7>w").into_iter().map(|t| t.heading).collect();
+        assert_eq!(levels, [Some(3), Some(3), None, None]);
     }
 }
