@@ -165,18 +165,22 @@ fn choose_shared(ranked: Vec<Ranked>, terms: &[Term], brief: &Brief) -> Vec<Rank
     if asked.len() < 2 {
         return choose(ranked, terms.len(), MAX_PASSAGES);
     }
+    let of_parts: Vec<BTreeSet<usize>> =
+        asked.iter().map(|part| (0..terms.len()).filter(|&i| part.contains(&terms[i])).collect()).collect();
     let mut shares: Vec<Vec<Ranked>> = asked.iter().map(|_| Vec::new()).collect();
+    // There may be many passages and many parts, but few terms.
+    let mut known: BTreeMap<BTreeSet<usize>, usize> = BTreeMap::new();
     for passage in ranked {
-        let held = |part: &Vec<Term>| passage.terms.iter().filter(|&&i| part.contains(&terms[i])).count();
-        // The first of those that have the most.
-        let most = asked.iter().map(held).enumerate().max_by_key(|(i, n)| (*n, usize::MAX - i));
-        if let Some(share) = most.and_then(|(i, _)| shares.get_mut(i)) {
-            share.push(passage);
-        }
+        let share = *known.entry(passage.terms.clone()).or_insert_with(|| {
+            let held = of_parts.iter().map(|part| part.intersection(&passage.terms).count());
+            // The first of those that have the most.
+            held.enumerate().max_by_key(|(i, n)| (*n, usize::MAX - i)).map_or(0, |(i, _)| i)
+        });
+        shares[share].push(passage);
     }
     let room = (MAX_PASSAGES / shares.iter().filter(|share| !share.is_empty()).count().max(1)).max(1);
     let of_part = |(share, asked): (Vec<Ranked>, &Vec<Term>)| choose(share, asked.len(), room);
-    let chosen = shares.into_iter().zip(&asked).flat_map(of_part).collect();
+    let chosen = shares.into_iter().zip(&asked).flat_map(of_part).take(4 * MAX_PASSAGES).collect();
     // A passage of one part may say what one of another part says.
     let mut chosen = without_repeats(chosen);
     chosen.truncate(MAX_PASSAGES);
@@ -312,5 +316,37 @@ fn answer(
         },
         artifacts: vec![document, findings::artifact(&chosen, terms, &missing.absent)],
         scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn many_parts_share_many_passages_in_little_time() {
+        // Of most parts the second word is beyond those that are looked for.
+        let parts: Vec<String> = (0..2_500).map(|i| format!("harbour w{i}")).collect();
+        let brief = Brief { subject: parts.join(";"), reads: Vec::new(), compares: None };
+        let terms = brief.terms();
+        let passage = |i: u64| Ranked {
+            passage: Passage {
+                text: format!("Harbour {i}."),
+                path: "a.md".to_owned(),
+                heading: i.to_string(),
+                position: i,
+                document_id: None,
+            },
+            score: 10,
+            terms: BTreeSet::from([0, (i % 16) as usize]),
+        };
+        let ranked: Vec<Ranked> = (0..100_000).map(passage).collect();
+        let began = Instant::now();
+        let chosen = choose_shared(ranked, &terms, &brief);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        // The first part with each of the terms.
+        assert_eq!(chosen.len(), terms.len() - 1, "{chosen:?}");
     }
 }
