@@ -3,6 +3,7 @@
 mod cut;
 mod html;
 mod links;
+mod nesting;
 
 use std::ops::Range;
 
@@ -17,6 +18,10 @@ const PASSAGE_BYTES: usize = 320;
 const SENTENCE_BYTES: usize = 2_000;
 /// Bytes of a heading in a citation.
 const HEADING_BYTES: usize = 160;
+
+/// Levels of quotations and lists within each other. A text with more is read line by line, because the parser looks at
+/// every level again for each line.
+const LEVELS: usize = 100;
 
 /// Words whose period ends no sentence.
 const ABBREVIATIONS: &[&str] = &[
@@ -49,6 +54,10 @@ pub(super) fn pieces(path: &str, body: &str) -> Vec<Piece> {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     if matches!(extension.as_deref(), Some("html" | "htm" | "xhtml")) {
         walk.html(0..body.len());
+        return walk.pieces;
+    }
+    if nesting::is_deeper(body, LEVELS) {
+        walk.code(0..body.len());
         return walk.pieces;
     }
     for (event, range) in Parser::new_ext(body, options).into_offset_iter() {
@@ -349,6 +358,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_text_that_is_nested_too_deeply_is_read_line_by_line() {
+        let body = format!("# A\n\n{}b\n\nThe harbour is closed.\n", "> ".repeat(LEVELS + 1));
+        let found: Vec<&str> = pieces("a.md", &body).into_iter().map(|p| &body[p.range]).collect();
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[2], "The harbour is closed.");
+    }
+
     /// A passage must be found for every word, however the text is written.
     #[test]
     fn a_sentence_without_an_end_is_cut_between_words() {
@@ -387,6 +404,8 @@ mod tests {
             ("stars", fill("*a **b ")),
             ("code", format!("```\n{}", fill("a,"))),
             ("headings", fill("# a\n\nb\n\n")),
+            ("quotations", format!("{}{}", "> ".repeat(40_000), "a\n".repeat(10_000))),
+            ("lists", format!("{}{}", "- ".repeat(20_000), "a\n\n".repeat(20_000))),
         ] {
             for path in ["a.md", "a.html"] {
                 let began = std::time::Instant::now();
