@@ -17,7 +17,7 @@ use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{
-    DocumentQuery, PlacedDocument, SearchQuery, Store, StoreError, search_similar, storable,
+    DocumentQuery, DocumentVersion, PlacedDocument, SearchQuery, Store, StoreError, search_similar, storable,
 };
 
 use crate::auth::Caller;
@@ -163,14 +163,9 @@ impl DocumentService for Documents {
             return Ok(Response::new(pb::ListDocumentsResponse::default()));
         }
         let page = self.0.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
-        let next_page_token = match page.items.last() {
-            Some(last) if page.more => pages.token(&format!("{}:{}", last.id, last.path)),
-            _ => String::new(),
-        };
-        Ok(Response::new(pb::ListDocumentsResponse {
-            documents: page.items.iter().map(summary_to_wire).collect(),
-            next_page_token,
-        }))
+        let (documents, next_page_token) =
+            pages.answer(&page, summary_to_wire, |document| format!("{}:{}", document.id, document.path));
+        Ok(Response::new(pb::ListDocumentsResponse { documents, next_page_token }))
     }
 
     async fn list_document_versions(
@@ -191,17 +186,14 @@ impl DocumentService for Documents {
             None => store.document_versions(id, after, limit).await,
         };
         let page = page.map_err(|e| errors::store(&e))?;
-        let next_page_token = match page.items.last() {
-            Some(last) if page.more => pages.token(&last.seq.to_string()),
-            _ => String::new(),
-        };
-        let versions = page.items.into_iter().map(|version| pb::DocumentVersion {
+        let to_wire = |version: &DocumentVersion| pb::DocumentVersion {
             seq: version.seq,
             created_at: Some(version.at.to_wire()),
             bytes: version.bytes,
             replaces: version.replaced,
-        });
-        Ok(Response::new(pb::ListDocumentVersionsResponse { versions: versions.collect(), next_page_token }))
+        };
+        let (versions, next_page_token) = pages.answer(&page, to_wire, |version| version.seq.to_string());
+        Ok(Response::new(pb::ListDocumentVersionsResponse { versions, next_page_token }))
     }
 
     async fn search_documents(

@@ -25,8 +25,8 @@ use crate::steering::PREVIEWS;
 use crate::view::View;
 use crate::watch::service::{Messages, Watched};
 use crate::watch::{
-    Board, DocumentStart, DocumentWatcher, EventFilter, ListFrom, ListStart, ListWatcher, Stalls, Start,
-    Until, WatchConfig, Watcher, Watches, since,
+    Board, DocumentStart, DocumentWatcher, EventFilter, Feed, ListFrom, ListStart, ListWatcher, Stalls,
+    Start, Until, WatchConfig, Watcher, Watches, since,
 };
 use crate::{pages, run_lists};
 
@@ -88,39 +88,40 @@ impl Gateway {
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
         let (head, is_final) = (summary.head_seq, summary.status.is_final());
-        let filter = self.event_filter(run, &request).await?;
-        let start = if request.snapshot {
+        check_types(&request.types)?;
+        let (after_seq, ended, snapshot) = if request.snapshot {
             let snapshot = self.graphs.at(run, None, head).await?;
             // It may hold more than the run had when its row was read, its end included.
             let ended = is_final || snapshot.graph.status().is_final();
-            let after_seq = snapshot.graph.seq();
-            Start { run, after_seq, head, is_final, ended, snapshot: Some(snapshot), filter }
+            (snapshot.graph.seq(), ended, Some(snapshot))
         } else {
             if request.after_seq > head {
                 return Err(errors::beyond_head("after_seq", request.after_seq, head));
             }
-            let after_seq = request.after_seq;
-            let ended = is_final && after_seq == head;
-            Start { run, after_seq, head, is_final, ended, snapshot: None, filter }
+            (request.after_seq, is_final && request.after_seq == head, None)
         };
         let feed = self.watches.follow(run);
+        let filter = self.event_filter(run, &request, &feed, head.max(after_seq)).await?;
+        let start = Start { run, after_seq, head, is_final, ended, snapshot, filter };
         let until = Until { drain: self.drain.clone(), expires_at };
         Ok(Watcher::new(start, feed, self.store.clone(), &self.config, until).watched())
     }
 
-    async fn event_filter(&self, run: RunId, request: &pb::WatchRunRequest) -> Result<EventFilter, Status> {
-        check_types(&request.types)?;
+    /// Which events pass, of a run whose log was looked at up to `head`.
+    async fn event_filter(
+        &self,
+        run: RunId,
+        request: &pb::WatchRunRequest,
+        feed: &Feed,
+        head: u64,
+    ) -> Result<EventFilter, Status> {
         let filter = EventFilter::of_types(&request.types);
         if request.node_id.is_empty() {
             return Ok(filter);
         }
         let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-        let tree = self.store.node_parents(run).await.map_err(|e| errors::store(&e))?;
-        if tree.is_empty() {
-            // Of an archived run this says so.
-            self.store.read(run, 0, 1).await.map_err(|e| errors::store(&e))?;
-        }
-        filter.below(node, &tree).ok_or_else(|| errors::no_node(run, node))
+        let tree = feed.tree(&*self.store, head).await.map_err(|e| errors::store(&e))?;
+        filter.below(node, tree).ok_or_else(|| errors::no_node(run, node))
     }
 
     /// `WatchRuns`, until the token expires with which it was asked for.

@@ -3,9 +3,11 @@
 //! A token is opaque to clients: hexadecimal of a fingerprint of the list and its filters, then the cursor. A token
 //! of another list, or of the same list with other filters, is refused.
 
+use prost::Message;
 use tonic::Status;
 use tree_agent_contract::limits;
 use tree_agent_runtime::errors::invalid_field;
+use tree_agent_store::Page;
 use uuid::Uuid;
 
 /// Namespace of the fingerprints (a random UUID, fixed for ever).
@@ -54,6 +56,26 @@ impl Pages {
         })
     }
 
+    /// The rows of an answer, and the token of the page after them, made from the cursor of the last one. There is at least
+    /// one row of a page that has any, and no more than fit into [`BYTES`].
+    pub(crate) fn answer<T, Row: Message>(
+        &self,
+        page: &Page<T>,
+        to_wire: impl Fn(&T) -> Row,
+        cursor: impl Fn(&T) -> String,
+    ) -> (Vec<Row>, String) {
+        let mut bytes = 0;
+        let rows = page.items.iter().map(to_wire).enumerate().map_while(|(i, row)| {
+            // With the field's key and the length.
+            bytes += row.encoded_len() + 8;
+            (i == 0 || bytes <= BYTES).then_some(row)
+        });
+        let rows: Vec<Row> = rows.collect();
+        let more = page.more || rows.len() < page.items.len();
+        let last = rows.len().checked_sub(1).and_then(|last| page.items.get(last)).filter(|_| more);
+        (rows, last.map(|last| self.token(&cursor(last))).unwrap_or_default())
+    }
+
     /// The cursor in `token`, parsed by `parse`; `None` for the first page.
     pub(crate) fn cursor<T>(
         &self,
@@ -87,6 +109,21 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_ends_before_it_is_too_large_for_a_client() {
+        let pages = Pages::of("runs", &[]);
+        let answer = |sizes: &[usize], more| {
+            let page = Page { items: sizes.to_vec(), more };
+            let (rows, token) = pages.answer(&page, |size| "x".repeat(*size), ToString::to_string);
+            (rows.len(), pages.cursor(&token, |cursor| cursor.parse::<usize>().ok()).unwrap())
+        };
+        assert_eq!(answer(&[], false), (0, None));
+        assert_eq!(answer(&[1, 2, 3], false), (3, None));
+        assert_eq!(answer(&[1, 2, 3], true), (3, Some(3)));
+        assert_eq!(answer(&[1, BYTES / 2, BYTES / 2 + 1, 2], false), (2, Some(BYTES / 2)));
+        assert_eq!(answer(&[BYTES + 1, 1], false), (1, Some(BYTES + 1)));
+    }
 
     #[test]
     fn a_token_is_only_good_for_its_own_list_and_filters() {

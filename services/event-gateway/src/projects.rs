@@ -137,14 +137,8 @@ impl ProjectService for Projects {
             Some(context) => self.among(&context.project_ids, &query).await?,
             None => self.0.store.list_projects(query).await.map_err(|e| errors::store(&e))?,
         };
-        let next_page_token = match page.items.last() {
-            Some(last) if page.more => pages.token(&last.name),
-            _ => String::new(),
-        };
-        Ok(Response::new(pb::ListProjectsResponse {
-            projects: page.items.iter().map(to_wire).collect(),
-            next_page_token,
-        }))
+        let (projects, next_page_token) = pages.answer(&page, to_wire, |project| project.name.clone());
+        Ok(Response::new(pb::ListProjectsResponse { projects, next_page_token }))
     }
 
     async fn update_project(

@@ -4,7 +4,7 @@ use prost::Message;
 use tonic::Status;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{
-    FieldError, LabelFilter, ProjectId, RunId, RunStatus, Strategy, Timestamp, limits,
+    FieldError, LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
@@ -13,9 +13,6 @@ use tree_agent_store::{IdPart, RunFilter, RunQuery, Store};
 use crate::errors;
 use crate::gateway::{from_wire, taken};
 use crate::pages::{self, Pages};
-
-/// Bytes of objectives after which a page ends: with the run that passes it, it stays within a message.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page of runs, newest first.
 pub(crate) async fn list(
@@ -30,21 +27,10 @@ pub(crate) async fn list(
         Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
     })?;
     let query = RunQuery { filter, before, limit: pages::size(page_size) };
-    let mut page = store.list_runs(query).await.map_err(|e| errors::store(&e))?;
-    let mut bytes = 0;
-    let fits = page.items.iter().take_while(|run| {
-        let before = bytes;
-        bytes += run.spec.objective.len();
-        before < PAGE_BYTES
-    });
-    let fits = fits.count();
-    page.more |= fits < page.items.len();
-    page.items.truncate(fits);
-    let next_page_token = match page.items.last() {
-        Some(last) if page.more => pages.token(&format!("{}:{}", last.created_at.micros(), last.run_id)),
-        _ => String::new(),
-    };
-    Ok(pb::ListRunsResponse { runs: page.items.to_wire(), next_page_token })
+    let page = store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+    let cursor = |run: &RunSummary| format!("{}:{}", run.created_at.micros(), run.run_id);
+    let (runs, next_page_token) = pages.answer(&page, Wire::to_wire, cursor);
+    Ok(pb::ListRunsResponse { runs, next_page_token })
 }
 
 /// The tokens of the list `name` with the filters of `request`.

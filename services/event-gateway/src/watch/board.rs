@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
+use prost::Message as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,8 @@ use super::{WatchConfig, hub};
 
 /// Recent changes that are kept. A watcher that is further behind reads the store itself.
 const WINDOW: usize = 4_096;
+/// Bytes of the messages of these changes.
+const WINDOW_BYTES: usize = 32 * 1024 * 1024;
 /// Changes that a watcher takes at a time.
 const TAKE: usize = 256;
 /// Runs that are read from the store at a time.
@@ -62,6 +65,22 @@ struct State {
     /// The latest change of the store that was read.
     latest: Timestamp,
     changes: VecDeque<Arc<Change>>,
+    /// What these changes may take, with their messages.
+    bytes: usize,
+}
+
+impl State {
+    /// Keeps a change, and gives up the oldest ones for it.
+    fn keep(&mut self, change: Change) {
+        self.bytes += change.bytes;
+        self.changes.push_back(Arc::new(change));
+        while self.changes.len() > WINDOW || self.bytes > WINDOW_BYTES {
+            match self.changes.pop_front() {
+                Some(oldest) => self.bytes -= oldest.bytes,
+                None => break,
+            }
+        }
+    }
 }
 
 /// One run that has changed.
@@ -70,6 +89,8 @@ pub(crate) struct Change {
     now: Option<Arc<ListedRun>>,
     run: RunId,
     frames: [OnceLock<Bytes>; 3],
+    /// What it may take with its messages.
+    bytes: usize,
 }
 
 /// A place in the list from which a watcher goes on.
@@ -98,6 +119,12 @@ enum Kind {
 }
 
 impl Change {
+    fn new(run: RunId, before: Option<Arc<ListedRun>>, now: Option<Arc<ListedRun>>) -> Self {
+        // The run, and the two messages that hold it. What it was before is what another change made of it.
+        let bytes = 3 * now.as_ref().map_or(0, |run| run.summary.to_wire().encoded_len());
+        Self { before, now, run, frames: Default::default(), bytes }
+    }
+
     /// The framed message for a list with `filter`; none when the list does not show it.
     pub(crate) fn frame(&self, filter: &RunFilter) -> Option<Bytes> {
         let shows = |run: &Arc<ListedRun>| !run.deleted && filter.matches(&run.summary);
@@ -308,7 +335,7 @@ impl Board {
                 continue;
             }
             news += 1;
-            state.changes.push_back(Arc::new(Change { before, now, run, frames: Default::default() }));
+            state.keep(Change::new(run, before, now));
         }
         for (at, run) in changed {
             state.recent.insert(run, at);
@@ -316,8 +343,6 @@ impl Board {
         }
         let (oldest, _) = look_back(state.latest);
         state.recent.retain(|_, at| *at > oldest);
-        let excess = state.changes.len().saturating_sub(WINDOW);
-        state.changes.drain(..excess);
         if news > 0 {
             self.version.set(self.version.get() + news);
         }
@@ -357,5 +382,23 @@ async fn hear(subscription: &mut Option<Subscription>) {
     }
     if signal.is_none() {
         *subscription = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_changes_are_given_up_for_new_ones() {
+        let change = |bytes| Change { bytes, ..Change::new(RunId(Uuid::nil()), None, None) };
+        let kept = |changes: Vec<usize>| {
+            let mut state = State::default();
+            changes.into_iter().for_each(|bytes| state.keep(change(bytes)));
+            (state.changes.len(), state.bytes)
+        };
+        assert_eq!(kept(vec![1; WINDOW + 9]), (WINDOW, WINDOW));
+        assert_eq!(kept(vec![WINDOW_BYTES / 2; 5]), (2, WINDOW_BYTES));
+        assert_eq!(kept(vec![WINDOW_BYTES + 1, 1]), (1, 1));
     }
 }

@@ -1,11 +1,12 @@
 //! Which events of a run a stream is for. Looks at the encoded events, because most are shared by many streams.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use tree_agent_contract::NodeId;
 
+use super::tree::Tree;
 use crate::descriptors;
 
 /// Fields of `treeagent.v1.Event` and of the response around it.
@@ -20,8 +21,8 @@ const FIRST_BODY: u32 = 10;
 pub(crate) struct EventFilter {
     /// Field numbers of their payloads; empty for all.
     bodies: Vec<u32>,
-    /// Their nodes; none for all. Grows with the tree.
-    nodes: Option<HashSet<NodeId>>,
+    /// Their node, or one above it; none for all.
+    below: Option<(NodeId, Arc<Tree>)>,
 }
 
 impl EventFilter {
@@ -32,34 +33,25 @@ impl EventFilter {
             bodies
                 .extend(descriptors::event_fields().filter(|(name, _)| types.contains(name)).map(|(_, n)| n));
         }
-        Self { bodies, nodes: None }
+        Self { bodies, below: None }
     }
 
-    /// Of these only events of `node` and of the nodes below it. `tree` holds every node with its parent, parents first.
-    /// None when it does not hold the node.
-    pub(crate) fn below(self, node: NodeId, tree: &[(NodeId, Option<NodeId>)]) -> Option<Self> {
-        let mut nodes = HashSet::new();
-        for (id, parent) in tree {
-            if *id == node || parent.is_some_and(|parent| nodes.contains(&parent)) {
-                nodes.insert(*id);
-            }
-        }
-        (!nodes.is_empty()).then_some(Self { nodes: Some(nodes), ..self })
+    /// Of these only events of `node` and of the nodes below it. None when `tree`, in which every node of the run's log so
+    /// far is known, does not have the node.
+    pub(crate) fn below(self, node: NodeId, tree: Arc<Tree>) -> Option<Self> {
+        tree.has(node).then_some(Self { below: Some((node, tree)), ..self })
     }
 
     /// True when the event in a framed response passes. The events of a run must be given in order.
-    pub(crate) fn passes(&mut self, framed: &Bytes) -> bool {
-        if self.bodies.is_empty() && self.nodes.is_none() {
+    pub(crate) fn passes(&self, framed: &Bytes) -> bool {
+        if self.bodies.is_empty() && self.below.is_none() {
             return true;
         }
         // What cannot be read is for the client to judge.
         let Some(look) = Look::at(framed.slice(5..)) else { return true };
-        if let Some(nodes) = &mut self.nodes {
+        if let Some((top, tree)) = &self.below {
             let Some(node) = look.node else { return true };
-            if look.parent.is_some_and(|parent| nodes.contains(&parent)) {
-                nodes.insert(node);
-            }
-            if !nodes.contains(&node) {
+            if !tree.is_below(*top, node, look.parent) {
                 return false;
             }
         }
@@ -157,23 +149,24 @@ mod tests {
     #[test]
     fn types_are_told_apart() {
         assert!(EventFilter::default().passes(&event(1, None, status())));
-        let mut filter = EventFilter::of_types(&["tree.node_status".into(), "tree.run_status".into()]);
+        let filter = EventFilter::of_types(&["tree.node_status".into(), "tree.run_status".into()]);
         assert!(filter.passes(&event(1, None, status())));
         assert!(!filter.passes(&event(1, None, linked())));
     }
 
     #[test]
     fn a_subtree_grows_with_the_nodes_below_it() {
-        let tree =
-            [(node(1), None), (node(2), Some(node(1))), (node(3), Some(node(1))), (node(4), Some(node(2)))];
-        let mut filter = EventFilter::default().below(node(2), &tree).unwrap();
-        let mut passes = |at, parent| filter.passes(&event(at, parent, status()));
+        let tree = Arc::new(Tree::default());
+        for (at, parent) in [(1, None), (2, Some(1)), (3, Some(1)), (4, Some(2))] {
+            tree.is_below(node(9), node(at), parent.map(node));
+        }
+        let filter = EventFilter::default().below(node(2), tree.clone()).unwrap();
+        let passes = |at, parent| filter.passes(&event(at, parent, status()));
         assert!(!passes(1, None) && passes(2, Some(1)) && !passes(3, Some(1)) && passes(4, Some(2)));
         assert!(passes(5, Some(4)) && passes(6, Some(5)), "they were created meanwhile");
         assert!(!passes(7, Some(3)) && !passes(8, Some(7)));
-        assert!(EventFilter::default().below(node(9), &tree).is_none());
-        let mut both =
-            EventFilter::of_types(&["tree.scratchpad_linked".into()]).below(node(2), &tree).unwrap();
+        assert!(EventFilter::default().below(node(9), tree.clone()).is_none());
+        let both = EventFilter::of_types(&["tree.scratchpad_linked".into()]).below(node(2), tree).unwrap();
         assert!(both.passes(&event(2, Some(1), linked())) && !both.passes(&event(2, Some(1), status())));
         assert!(!both.passes(&event(3, Some(1), linked())));
     }

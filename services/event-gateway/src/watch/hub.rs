@@ -15,6 +15,7 @@ use tree_agent_store::{READ_BYTES, StoreError};
 
 use super::frame::{self, Frame};
 use super::head::{Head, Reader};
+use super::tree::Tree;
 use super::{WatchConfig, Watches};
 
 /// Events read from the log at a time.
@@ -32,6 +33,7 @@ pub(crate) struct Hub {
     window: Mutex<Window>,
     head: Head,
     bridge: Notify,
+    pub(super) tree: Arc<Tree>,
 }
 
 /// Contiguous frames that end at the hub's head.
@@ -60,7 +62,13 @@ impl Hub {
             max_events: config.window_events,
             max_bytes: config.window_bytes,
         };
-        Self { run, window: Mutex::new(window), head: Head::new(), bridge: Notify::new() }
+        Self {
+            run,
+            window: Mutex::new(window),
+            head: Head::new(),
+            bridge: Notify::new(),
+            tree: Arc::default(),
+        }
     }
 
     /// A watcher's view of the head.

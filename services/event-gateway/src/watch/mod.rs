@@ -22,6 +22,7 @@ mod room;
 pub(crate) mod service;
 mod stall;
 mod stats;
+mod tree;
 mod watcher;
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::RunId;
 use tree_agent_fanout::Fanout;
 use tree_agent_runtime::Metrics;
-use tree_agent_store::Store;
+use tree_agent_store::{Store, StoreError};
 
 pub(crate) use board::Board;
 pub(crate) use document::{DocumentStart, DocumentWatcher};
@@ -45,6 +46,7 @@ pub(crate) use list::{ListFrom, ListStart, ListWatcher, since};
 pub(crate) use pace::Until;
 pub(crate) use stall::Stalls;
 pub(crate) use stats::Stats;
+pub(crate) use tree::Tree;
 pub(crate) use watcher::{Start, Watcher};
 
 /// How watching behaves. The defaults are those of the public contract; tests shorten them.
@@ -102,6 +104,14 @@ pub(crate) struct Watches {
     /// Ends every hub.
     done: CancellationToken,
     pub(crate) stats: Arc<Stats>,
+}
+
+impl Feed {
+    /// The tree of the run, with every node that it had at `head`.
+    pub(crate) async fn tree(&self, store: &dyn Store, head: u64) -> Result<Arc<Tree>, StoreError> {
+        self.hub.tree.read(&self.hub, store, head).await?;
+        Ok(self.hub.tree.clone())
+    }
 }
 
 impl Watches {
