@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use super::frame::framed;
 use super::head::{Head, Reader};
+use super::room::Room;
 use super::{WatchConfig, hub};
 
 /// Recent changes that are kept. A watcher that is further behind reads the store itself.
@@ -222,7 +223,9 @@ impl Board {
         match state.changes.len().checked_sub(behind as usize) {
             None => After::Older,
             Some(first) => {
-                let changes: Vec<_> = state.changes.range(first..).take(TAKE).cloned().collect();
+                let mut room = Room::default();
+                let next = state.changes.range(first..).take(TAKE);
+                let changes: Vec<_> = next.take_while(|change| room.takes(change.bytes)).cloned().collect();
                 let version = place.version + changes.len() as u64;
                 let all = version == self.version.get();
                 let latest = if all { state.latest } else { place.latest };
