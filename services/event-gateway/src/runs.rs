@@ -405,7 +405,7 @@ impl RunService for Runs {
 }
 
 /// The rows that belong to the first events of a run: its own and its root's.
-fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
+pub(crate) fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
     let mut graph = Graph::new(run);
     for event in events {
         graph.apply(event).map_err(|error| errors::replay(&error))?;

@@ -11,6 +11,7 @@ use jsonwebtoken::{Validation, decode, decode_header};
 use serde::Deserialize;
 use tokio::time::Instant;
 use tree_agent_contract::limits;
+use tree_agent_contract::text::check_name;
 use tree_agent_runtime::errors::chain;
 
 use super::keys::{self, Keys, KeysError};
@@ -142,8 +143,10 @@ impl Authenticator {
         }
         let remaining = remaining(claims.exp.unwrap_or_default())?;
         let user_id = claims.sub.unwrap_or_default();
-        if user_id.is_empty() || user_id.len() > limits::LABEL_BYTES || user_id.contains(char::is_control) {
-            return Err(Refusal::Invalid("its sub must be 1 to 256 bytes without control characters"));
+        if user_id.len() > limits::LABEL_BYTES || check_name(&user_id).is_err() {
+            let text =
+                "its sub must be 1 to 256 bytes without control, bidirectional and invisible characters";
+            return Err(Refusal::Invalid(text));
         }
         Ok(Caller { user_id, expires_at: Some(Instant::now() + remaining), works_for: None })
     }

@@ -5,6 +5,7 @@
 //! run. Each change is encoded once.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ struct State {
     /// The task runs, and what follows is good.
     followed: bool,
     /// Runs that have not ended.
-    live: HashMap<RunId, Arc<ListedRun>>,
+    live: BTreeMap<RunId, Arc<ListedRun>>,
     /// When runs last changed, as far as that may be read again.
     recent: BTreeMap<RunId, Timestamp>,
     /// The latest change of the store that was read.
@@ -240,9 +241,11 @@ impl Board {
         Place { version: self.version.get(), latest: state.latest }
     }
 
-    /// The runs that have not ended.
-    pub(crate) fn live(&self) -> Vec<Arc<ListedRun>> {
-        self.state().live.values().cloned().collect()
+    /// At most `limit` runs that have not ended, by their ids, those after `after`.
+    pub(crate) fn live(&self, after: RunId, limit: usize) -> Vec<Arc<ListedRun>> {
+        let state = self.state();
+        let next = state.live.range((Bound::Excluded(after), Bound::Unbounded)).take(limit);
+        next.map(|(_, run)| run.clone()).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

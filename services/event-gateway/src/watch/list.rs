@@ -11,6 +11,7 @@ use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_runs_response::Message;
 use tree_agent_store::{ListedRun, RunFilter, RunQuery, Store, StoreError};
+use uuid::Uuid;
 
 use super::WatchConfig;
 use super::board::{self, After, Board, Place};
@@ -53,13 +54,8 @@ enum Reading {
     Newest { left: usize, before: Option<(Timestamp, RunId)> },
     /// What has changed after this. A run that was created after `since` is new to the client.
     Changes { after: (Timestamp, RunId), since: Timestamp },
-}
-
-/// A message that is not sent yet.
-enum Ready {
-    Frame(Bytes),
-    /// Encoded when its turn comes: there may be many.
-    Live(Arc<ListedRun>),
+    /// The runs with greater ids that have not ended: they may have moved on.
+    Live { after: RunId },
 }
 
 /// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
@@ -72,7 +68,8 @@ pub(crate) struct ListWatcher {
     place: Place,
     /// What was seen, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
-    ready: VecDeque<Ready>,
+    /// Messages that are not sent yet.
+    ready: VecDeque<Bytes>,
     /// What has to be read from the store before the changes after `place`.
     reading: Option<Reading>,
     caught_up: bool,
@@ -146,10 +143,7 @@ impl ListWatcher {
             }
             if let Some(ready) = self.ready.pop_front() {
                 self.pace.stream().deliver();
-                return Ok(match ready {
-                    Ready::Frame(frame) => frame,
-                    Ready::Live(run) => board::shown(&run, false),
-                });
+                return Ok(ready);
             }
             self.pace.stream().settle();
             if self.reading.is_some() {
@@ -175,8 +169,7 @@ impl ListWatcher {
                 self.reader.mark_seen();
                 match self.board.after(self.place) {
                     After::Changes(changes, place) => {
-                        let frames = changes.iter().filter_map(|change| change.frame(&self.filter));
-                        self.ready.extend(frames.map(Ready::Frame));
+                        self.ready.extend(changes.iter().filter_map(|change| change.frame(&self.filter)));
                         self.place = place;
                         continue;
                     }
@@ -201,7 +194,8 @@ impl ListWatcher {
         self.reading = match reading {
             None => return Ok(()),
             Some(Reading::Newest { left, before }) => self.read_newest(left, before).await?,
-            Some(Reading::Changes { after, since }) => self.read_changes(after, since).await?,
+            Some(Reading::Changes { after, since }) => Some(self.read_changes(after, since).await?),
+            Some(Reading::Live { after }) => self.read_live(after),
         };
         self.pace.recovered();
         Ok(())
@@ -222,19 +216,18 @@ impl ListWatcher {
             if !room.takes(frame.len()) {
                 return Ok(Some(Reading::Newest { left, before }));
             }
-            self.ready.push_back(Ready::Frame(frame));
+            self.ready.push_back(frame);
             (left, before) = (left - 1, Some(place));
         }
         Ok((page.more && left > 0).then_some(Reading::Newest { left, before }))
     }
 
-    /// Reads the next runs that have changed; after the last of them come those that have not ended, because they may have
-    /// moved on.
+    /// Reads the next runs that have changed, and says what is to be read then.
     async fn read_changes(
         &mut self,
         after: (Timestamp, RunId),
         since: Timestamp,
-    ) -> Result<Option<Reading>, StoreError> {
+    ) -> Result<Reading, StoreError> {
         let changes = self.store.list_changes(after, LISTED).await?;
         let ids: Vec<RunId> = changes.iter().map(|(_, run)| *run).collect();
         let listed = self.store.listed_runs(&ids).await?;
@@ -249,20 +242,34 @@ impl ListWatcher {
                     false => board::removed(run.summary.run_id),
                 };
                 if !room.takes(frame.len()) {
-                    return Ok(Some(Reading::Changes { after, since }));
+                    return Ok(Reading::Changes { after, since });
                 }
-                self.ready.push_back(Ready::Frame(frame));
+                self.ready.push_back(frame);
             }
             after = *change;
         }
-        if changes.len() == LISTED {
-            return Ok(Some(Reading::Changes { after, since }));
+        Ok(match changes.len() {
+            LISTED => Reading::Changes { after, since },
+            _ => Reading::Live { after: RunId(Uuid::nil()) },
+        })
+    }
+
+    /// Takes the next runs that have not ended, and says what is to be read then. Those that end meanwhile are changes of
+    /// the board.
+    fn read_live(&mut self, after: RunId) -> Option<Reading> {
+        let live = self.board.live(after, LISTED);
+        let (mut after, mut room) = (after, Room::default());
+        for run in &live {
+            if self.filter.matches(&run.summary) {
+                let frame = board::shown(run, false);
+                if !room.takes(frame.len()) {
+                    return Some(Reading::Live { after });
+                }
+                self.ready.push_back(frame);
+            }
+            after = run.summary.run_id;
         }
-        let mut live = self.board.live();
-        live.retain(|run| self.filter.matches(&run.summary));
-        live.sort_unstable_by_key(|run| run.summary.run_id);
-        self.ready.extend(live.into_iter().map(Ready::Live));
-        Ok(None)
+        (live.len() == LISTED).then_some(Reading::Live { after })
     }
 
     fn token(&self) -> String {
@@ -294,4 +301,61 @@ fn hint(tokens: &Pages, at: u64, reason: &str) -> Bytes {
 
 fn encode(message: Message) -> Bytes {
     framed(&pb::WatchRunsResponse { message: Some(message) })
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+    use tokio_util::sync::CancellationToken;
+    use tree_agent_contract::RunSpec;
+    use tree_agent_fanout::InProcessFanout;
+    use tree_agent_store::embedded::EmbeddedStore;
+    use tree_agent_store::{NewRun, Runs};
+
+    use super::super::room::READY_BYTES;
+    use super::*;
+    use crate::runs::first_rows;
+
+    const RUNS: usize = 100;
+
+    async fn create(store: &EmbeddedStore, n: usize) {
+        let run_id = RunId(Uuid::from_u128(n as u128 + 1));
+        let spec = RunSpec::new("x".repeat(16_000));
+        let started = tree_agent_engine::start(run_id, spec.clone(), Timestamp(9));
+        let projection = first_rows(run_id, &started.events).unwrap();
+        let (events, documents, sessions) = (started.events, started.documents, started.sessions);
+        let run = NewRun { run_id, spec, request_id: String::new(), events, projection, documents, sessions };
+        store.create_run(run).await.unwrap();
+    }
+
+    /// A client may take one message and then nothing for a minute. What waits for it until then must not grow with the list.
+    #[tokio::test]
+    async fn few_bytes_wait_for_a_client_however_many_runs_there_are() {
+        let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());
+        for n in 0..RUNS {
+            create(&store, n).await;
+        }
+        let (config, stats) = (WatchConfig::default(), Arc::new(Stats::default()));
+        let fanout = Arc::new(InProcessFanout::default());
+        let board = Board::new(store.clone(), fanout, config.clone(), CancellationToken::new());
+        // A client that resumes is told what has changed, and then which runs have not ended.
+        for (from, expected) in [(ListFrom::Newest(RUNS), RUNS), (ListFrom::Since(Timestamp(1)), 2 * RUNS)] {
+            let (reader, place) = board.join().await.unwrap();
+            let tokens = Arc::new(Pages::of("test", &[]));
+            let start = ListStart { filter: RunFilter::default(), tokens, reader, place, from };
+            let until = Until { drain: CancellationToken::new(), expires_at: None };
+            let mut watcher = ListWatcher::new(start, board.clone(), store.clone(), &config, until, &stats);
+            let mut runs = 0;
+            loop {
+                let frame = watcher.step().await.unwrap();
+                let waiting: usize = watcher.ready.iter().map(Bytes::len).sum();
+                assert!(waiting <= READY_BYTES, "{waiting}");
+                match pb::WatchRunsResponse::decode(frame.slice(5..)).unwrap().message {
+                    Some(Message::CaughtUp(_)) => break,
+                    _ => runs += 1,
+                }
+            }
+            assert_eq!(runs, expected);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 /// Bytes of messages that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls. The
 /// others are looked up again when it has taken these.
-const READY_BYTES: usize = 256 * 1024;
+pub(super) const READY_BYTES: usize = 256 * 1024;
 
 /// The room for the next messages of one client.
 #[derive(Default)]
