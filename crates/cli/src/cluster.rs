@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use http::Uri;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -34,7 +35,7 @@ const DRAIN: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Args)]
 pub(crate) struct EmbeddedArgs {
     /// Where the embedded store keeps its data [default: tree-agent in the user's data folder]
-    #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR")]
+    #[arg(long, value_name = "DIR", env = "TREE_AGENT_DATA_DIR", value_parser = maybe_empty(), value_hint = ValueHint::DirPath)]
     data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) roles: RoleFlags,
@@ -47,6 +48,11 @@ pub(crate) struct RoleFlags {
     tools: ToolsArgs,
     #[command(flatten)]
     llm: LlmArgs,
+}
+
+/// Takes an empty path as well: an empty variable counts as not set.
+fn maybe_empty() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
 }
 
 impl RoleFlags {
@@ -287,5 +293,20 @@ mod tests {
         assert_eq!(url("0.0.0.0:7400".parse().unwrap()), "http://127.0.0.1:7400");
         assert_eq!(url("[::]:7400".parse().unwrap()), "http://[::1]:7400");
         assert_eq!(url("192.0.2.1:80".parse().unwrap()), "http://192.0.2.1:80");
+    }
+
+    #[test]
+    fn an_empty_data_folder_counts_as_not_set() {
+        #[derive(clap::Parser)]
+        struct Flags {
+            #[command(flatten)]
+            embedded: EmbeddedArgs,
+        }
+        let data_dir = |flags: &[&str]| {
+            let flags = <Flags as clap::Parser>::try_parse_from([&["tree-agent"], flags].concat()).unwrap();
+            flags.embedded.data_dir().unwrap()
+        };
+        assert_eq!(data_dir(&["--data-dir", "here"]), Path::new("here"));
+        assert_eq!(data_dir(&["--data-dir", ""]), data_dir(&[]));
     }
 }

@@ -264,14 +264,14 @@ fn host(url: &Uri) -> &str {
     url.host().unwrap_or_default().trim_matches(['[', ']'])
 }
 
-/// Whether `url` is on this machine. Names that end in localhost are by definition (RFC 6761). What goes there may be
-/// secret, and goes through no proxy.
+/// Whether `url` is on this machine: a loopback address or `localhost`, which the files of every system name. Other
+/// names do not count, not even those below localhost: systems ask DNS for them, and whoever answers there chooses the
+/// address. What goes to this machine may be secret, and goes through no proxy.
 pub fn is_loopback(url: &Uri) -> bool {
-    let host = host(url).to_ascii_lowercase();
-    let name = host.trim_end_matches('.');
+    let host = host(url);
     match host.parse::<IpAddr>() {
         Ok(ip) => ip.to_canonical().is_loopback(),
-        Err(_) => name == "localhost" || name.ends_with(".localhost"),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
     }
 }
 
@@ -363,14 +363,18 @@ mod tests {
             "http://[::1]:1",
             "http://[::ffff:127.0.0.1]",
             "http://localhost",
-            "http://LocalHost.:80",
-            "http://a.localhost",
+            "http://LocalHost:80",
         ] {
             assert!(is_loopback(&url(here)), "{here}");
         }
-        for elsewhere in
-            ["http://10.0.0.1", "http://localhost.example", "http://127.0.0.1.example", "http://[::2]"]
-        {
+        for elsewhere in [
+            "http://10.0.0.1",
+            "http://localhost.example",
+            "http://127.0.0.1.example",
+            "http://[::2]",
+            "http://localhost.",
+            "http://a.localhost",
+        ] {
             assert!(!is_loopback(&url(elsewhere)), "{elsewhere}");
         }
     }

@@ -2,7 +2,6 @@
 //! adds a span, a request id and one log line, and adds error details to errors of the gRPC library.
 
 use std::convert::Infallible;
-use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -22,11 +21,16 @@ use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
 use crate::server::public::{self, Place, PublicRequests, is_public};
+use crate::server::unread::{Reader, Unread, Waiting};
 use crate::server::{Hosts, Origins};
 use crate::{errors, telemetry};
 
 /// Metadata key of the request id. A client may choose it; the response repeats it.
 pub const REQUEST_ID: &str = "x-request-id";
+
+/// Maximum header fields of a request, over HTTP/2 as over HTTP/1.1. HTTP/2 encodes a repeated field in one byte, and it
+/// takes a hundred in memory.
+const HEADERS: usize = 100;
 
 /// Which requests a port admits.
 #[derive(Debug)]
@@ -35,6 +39,7 @@ pub(crate) struct RequestPolicy {
     pub(crate) origins: Origins,
     pub(crate) bodies: Bodies,
     pub(crate) answers: Answers,
+    pub(crate) unread: Unread,
     pub(crate) public: PublicRequests,
     /// The maximum bytes of a message, by the path of the method.
     pub(crate) message_bytes: fn(&str) -> usize,
@@ -45,6 +50,8 @@ pub(crate) struct RequestPolicy {
 enum Refusal {
     Host(HostError),
     Origin,
+    /// It has too many header fields.
+    Headers,
 }
 
 /// A request that may go on.
@@ -63,6 +70,9 @@ impl RequestPolicy {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<StdError>,
     {
+        if parts.headers.len() > HEADERS {
+            return Err(Refusal::Headers.answer(protocol));
+        }
         let host = self.hosts.check(parts).map_err(|e| Refusal::Host(e).answer(protocol))?;
         if !self.origins.check(&parts.headers, &host) {
             return Err(Refusal::Origin.answer(protocol));
@@ -72,14 +82,14 @@ impl RequestPolicy {
         if body.is_end_stream() {
             return Ok(Admitted { body: Body::empty(), reservation: None, place });
         }
-        if place.is_some() {
-            let body = Body::new(self.bodies.receive_public(&parts.headers, body));
-            return Ok(Admitted { body, reservation: None, place });
+        if let Some(place) = place {
+            let body = place.receive(self.bodies.receive_public(&parts.headers, body));
+            return Ok(Admitted { body, reservation: None, place: Some(place) });
         }
         let message_bytes = (self.message_bytes)(path);
         match self.bodies.receive(&parts.headers, message_bytes, body) {
             Ok((body, reservation)) => {
-                Ok(Admitted { body: Body::new(body), reservation: Some(reservation), place })
+                Ok(Admitted { body: Body::new(body), reservation: Some(reservation), place: None })
             }
             Err(status) => Err(Refused::of(protocol, status)),
         }
@@ -89,22 +99,28 @@ impl RequestPolicy {
 impl Refusal {
     /// The response in the form of the protocol. The HTTP status is the same in all of them.
     fn answer(self, protocol: &Protocol) -> Box<Refused> {
-        let (code, reason, text) = match self {
+        let (http, code, reason, text) = match self {
             Self::Host(HostError::Malformed) => {
-                (StatusCode::BAD_REQUEST, "HOST_MALFORMED", "the request does not name one host".to_owned())
+                let text = "the request does not name one host".to_owned();
+                (StatusCode::BAD_REQUEST, Code::PermissionDenied, "HOST_MALFORMED", text)
             }
             Self::Host(HostError::Unknown(host)) => {
                 let text =
                     format!("this server is not called {host}; if it should be, add it to TREE_AGENT_HOSTS");
-                (StatusCode::MISDIRECTED_REQUEST, "HOST_UNKNOWN", text)
+                (StatusCode::MISDIRECTED_REQUEST, Code::PermissionDenied, "HOST_UNKNOWN", text)
             }
             Self::Origin => {
                 let text = "pages of this origin may not call here; to allow it, add it to TREE_AGENT_ALLOWED_ORIGINS";
-                (StatusCode::FORBIDDEN, "ORIGIN_NOT_ALLOWED", text.to_owned())
+                (StatusCode::FORBIDDEN, Code::PermissionDenied, "ORIGIN_NOT_ALLOWED", text.to_owned())
+            }
+            Self::Headers => {
+                let text = format!("the request has more than {HEADERS} header fields; send fewer");
+                let http = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+                (http, Code::ResourceExhausted, "TOO_MANY_HEADERS", text)
             }
         };
-        let mut refused = Refused::of(protocol, errors::status(Code::PermissionDenied, reason, text));
-        *refused.response.status_mut() = code;
+        let mut refused = Refused::of(protocol, errors::status(code, reason, text));
+        *refused.response.status_mut() = http;
         refused
     }
 }
@@ -128,11 +144,17 @@ pub(crate) struct RequestService<S> {
     inner: S,
     policy: Arc<RequestPolicy>,
     activity: Arc<Activity>,
+    reader: Reader,
 }
 
 impl<S> RequestService<S> {
-    pub(crate) const fn new(inner: S, policy: Arc<RequestPolicy>, activity: Arc<Activity>) -> Self {
-        Self { inner, policy, activity }
+    pub(crate) const fn new(
+        inner: S,
+        policy: Arc<RequestPolicy>,
+        activity: Arc<Activity>,
+        reader: Reader,
+    ) -> Self {
+        Self { inner, policy, activity, reader }
     }
 }
 
@@ -153,7 +175,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let id = request_id(request.headers());
-        let method = request.uri().path().to_owned();
+        let method = method(request.uri().path());
         let span = tracing::info_span!("request", method, request_id = id.to_str().unwrap_or_default());
         telemetry::set_remote_parent(&span, request.headers());
         let (started, open) = (Instant::now(), self.activity.begin());
@@ -172,14 +194,15 @@ where
             Err(refused) => {
                 let Refused { mut response, code } = *refused;
                 response.headers_mut().insert(REQUEST_ID, id);
-                let answers = self.policy.answers.clone();
-                return Box::pin(async move { Ok(observe(response, record, code, None, &answers).await) });
+                let (answers, reader) = (self.policy.answers.clone(), self.reader.clone());
+                return Box::pin(async move {
+                    Ok(observe(response, record, code, None, &answers, &reader).await)
+                });
             }
         };
-        let answers = self.policy.answers.clone();
+        let (answers, reader) = (self.policy.answers.clone(), self.reader.clone());
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
-            let mut place = place;
             let answer = answer.instrument(span);
             let answer = async {
                 match timeout {
@@ -190,12 +213,13 @@ where
                     }
                 }
             };
-            let Ok(mut response) = match &mut place {
+            let Ok(mut response) = match &place {
                 None => answer.await,
                 Some(place) => tokio::select! {
                     biased;
+                    // The service is told as well, but may say it in another way.
+                    () = place.evicted() => Ok(protocol.refusal(public::evicted())),
                     answer = answer => answer,
-                    () = place => Ok(protocol.refusal(public::evicted())),
                 },
             };
             if let Some(refusal) = reservation.as_ref().and_then(|reservation| reservation.refusal()) {
@@ -204,7 +228,7 @@ where
             drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
             let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-            Ok(observe(response, record, code, place, &answers).await)
+            Ok(observe(response, record, code, place, &answers, &reader).await)
         })
     }
 }
@@ -215,6 +239,12 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
         _ => HeaderValue::try_from(format!("{:016x}", fastrand::u64(..)))
             .expect("hexadecimal digits are a header value"),
     }
+}
+
+/// The path of a request, or its beginning, as spans and the log show it for as long as the request is open.
+fn method(path: &str) -> String {
+    const BYTES: usize = 256;
+    path[..path.floor_char_boundary(BYTES)].to_owned()
 }
 
 fn timed_out() -> Status {
@@ -230,6 +260,7 @@ async fn observe(
     otherwise: Code,
     place: Option<Place>,
     answers: &Answers,
+    reader: &Reader,
 ) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
@@ -241,12 +272,16 @@ async fn observe(
     if body.is_end_stream() {
         return Response::from_parts(parts, body);
     }
+    let body = match place {
+        Some(place) => place.answer(body),
+        None => body,
+    };
     let body = match () {
         () if parts.extensions.get::<Static>().is_some() => answers.pass_uncounted(body),
         () if parts.extensions.get::<OnDemand>().is_some() => answers.pass(body),
         () => answers.send(body).instrument(record.span.clone()).await,
     };
-    Response::from_parts(parts, Body::new(Observed { body: Some(body), record, place }))
+    Response::from_parts(parts, Body::new(Observed { body, record, waiting: reader.answer() }))
 }
 
 /// Whether the content type is that of gRPC or gRPC-web.
@@ -289,10 +324,9 @@ impl Drop for Record {
 }
 
 struct Observed {
-    /// None once its place went to another.
-    body: Option<Answer>,
+    body: Answer,
     record: Record,
-    place: Option<Place>,
+    waiting: Waiting,
 }
 
 impl http_body::Body for Observed {
@@ -303,24 +337,12 @@ impl http_body::Body for Observed {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        let evicted = self.place.as_mut().is_some_and(|place| Pin::new(place).poll(cx).is_ready());
-        let frame = if evicted {
-            // The stream ends here: nothing of it is polled again.
-            self.body = None;
-            self.place = None;
-            let mut trailers = HeaderMap::new();
-            // Cannot fail: the message is a valid header value.
-            let _ = public::evicted().add_header(&mut trailers);
-            Some(Ok(Frame::trailers(trailers)))
-        } else {
-            // Work that a stream does while it is polled belongs to its request.
-            let span = telemetry::exporting().then(|| self.record.span.clone());
-            let _in = span.as_ref().map(Span::enter);
-            match &mut self.body {
-                Some(body) => ready!(Pin::new(body).poll_frame(cx)),
-                None => None,
-            }
-        };
+        self.waiting.asked();
+        // Work that a stream does while it is polled belongs to its request.
+        let span = telemetry::exporting().then(|| self.record.span.clone());
+        let in_span = span.as_ref().map(Span::enter);
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        drop(in_span);
         match &frame {
             Some(Ok(frame)) => {
                 if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {
@@ -330,14 +352,17 @@ impl http_body::Body for Observed {
             Some(Err(status)) => self.record.code = Some(status.code()),
             None => {}
         }
+        if frame.is_some() {
+            self.waiting.handed_out();
+        }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map(http_body::Body::size_hint).unwrap_or_default()
+        self.body.size_hint()
     }
 }

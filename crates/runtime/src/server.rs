@@ -1,8 +1,8 @@
 //! The server behind every port.
 //!
 //! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
-//! each request, `bodies` limits request bodies by their `framing`, `answers` limits what clients do not read, and
-//! `public` limits health checks and reflection.
+//! each request, `bodies` limits request bodies by their `framing`, `answers` limits the bytes that clients do not
+//! read, `unread` limits the answers that they do not read, and `public` limits health checks and reflection.
 
 mod accept;
 pub(crate) mod answers;
@@ -13,6 +13,7 @@ mod framing;
 pub(crate) mod hosts;
 pub(crate) mod origins;
 pub(crate) mod public;
+pub(crate) mod unread;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -36,6 +37,7 @@ use self::answers::Answers;
 use self::bodies::Bodies;
 use self::connection::Port;
 use self::public::PublicRequests;
+use self::unread::Unread;
 use crate::metrics::Metrics;
 use crate::protocol::Protocol;
 use crate::readiness::Readiness;
@@ -69,6 +71,8 @@ pub struct ServerConfig {
     pub bodies: BodyLimits,
     /// Bytes of all answers that their clients have not read yet. Default 256 MiB.
     pub answer_bytes: usize,
+    /// Answers that may wait for their clients; beyond them the connection with the most is cut. Default 16,384.
+    pub unread_answers: usize,
 }
 
 impl Default for ServerConfig {
@@ -81,6 +85,7 @@ impl Default for ServerConfig {
             connections: ConnectionLimits::default(),
             bodies: BodyLimits::default(),
             answer_bytes: answers::BUDGET_BYTES,
+            unread_answers: unread::ANSWERS,
         }
     }
 }
@@ -92,6 +97,7 @@ impl ServerConfig {
             origins: self.origins.clone(),
             bodies: Bodies::new(self.bodies),
             answers: Answers::new(self.answer_bytes),
+            unread: Unread::new(self.unread_answers),
             public: PublicRequests::default(),
             message_bytes,
         })
@@ -271,7 +277,7 @@ impl Server {
         let (policy, limits) = (config.policy(message_bytes), config.connections);
         let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
         let counted = slots();
-        measure(&mut metrics, &counted, &policy.bodies, &policy.answers);
+        measure(&mut metrics, &counted, &policy);
         let metrics = Arc::new(metrics).router();
         let (routes, apart) = match config.metrics {
             None => (Routes::from(metrics.merge(wrap(routes).into_axum_router())), None),
@@ -316,7 +322,8 @@ impl Server {
 }
 
 /// Adds the metrics of a port.
-fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies, answers: &Answers) {
+fn measure(metrics: &mut Metrics, slots: &Slots, policy: &RequestPolicy) {
+    let RequestPolicy { bodies, answers, unread, .. } = policy;
     let (open, refused) = (slots.clone(), slots.clone());
     metrics
         .gauge("tree_agent_connections", "Connections of clients that are open", move || open.open() as f64);
@@ -344,6 +351,15 @@ fn measure(metrics: &mut Metrics, slots: &Slots, bodies: &Bodies, answers: &Answ
         "tree_agent_answers_dropped",
         "Answers dropped because their clients did not read them while others waited",
         move || dropped.dropped() as f64,
+    );
+    let (waiting, cut) = (unread.clone(), unread.clone());
+    metrics.gauge("tree_agent_unread_answers", "Answers that wait for their clients to read on", move || {
+        waiting.answers() as f64
+    });
+    metrics.counter(
+        "tree_agent_connections_cut",
+        "Connections cut because they had the most unread answers when there were too many",
+        move || cut.cut() as f64,
     );
 }
 

@@ -230,7 +230,7 @@ async fn silent_connections_leave_their_places_to_others() {
 async fn a_body_that_does_not_arrive_ends_its_request() {
     let server = Running::start(ServerConfig::default()).await;
     let mut slow = server.send(&call("test.Reader/Read", 100, &prefix(95)[..3])).await;
-    server.until(&format!("tree_agent_request_body_bytes {BUFFER_BYTES}.0\n")).await;
+    server.until(&format!("tree_agent_request_body_bytes {}.0\n", opened(100))).await;
     tokio::time::pause();
     let begin = Instant::now();
     let answer = read_until(&mut slow, "\r\n\r\n").await;
@@ -248,7 +248,7 @@ async fn bodies_that_arrive_at_the_same_time_share_a_budget() {
     // Announces a message of 2 MiB, sends only that, and stays.
     let call = call("test.Reader/Read", 5 + 2 * MIB, &prefix(2 * MIB));
     let held = server.send(&call).await;
-    server.until(&format!("tree_agent_request_body_bytes {}.0\n", BUFFER_BYTES + 5 + 2 * MIB)).await;
+    server.until(&format!("tree_agent_request_body_bytes {}.0\n", opened(5 + 2 * MIB) + 5 + 2 * MIB)).await;
     let mut second = server.send(&call).await;
     let answer = read_until(&mut second, "\r\n\r\n").await;
     assert!(answer.contains("grpc-status: 8") && answer.contains("TREE_AGENT_BODY_MIB"), "{answer}");
@@ -346,8 +346,12 @@ async fn the_reader_of_a_dropped_answer_is_told_why() {
     server.stop().await;
 }
 
-/// A body of 8 KiB counts from its first byte on: the buffer with which the gRPC library reads it.
-const BUFFER_BYTES: usize = 8 * 1024;
+/// What a [`call`] with a body of `length` bytes counts before its body arrives: the buffer with which the gRPC library
+/// reads it, and its headers.
+fn opened(length: usize) -> usize {
+    let headers = "hostlocalhosttetrailerscontent-typeapplication/grpccontent-length".len();
+    8 * 1024 + 4 * 208 + headers + length.to_string().len()
+}
 
 /// The prefix of a gRPC message.
 fn prefix(bytes: usize) -> Vec<u8> {
@@ -380,5 +384,78 @@ async fn a_probe_is_answered_however_many_strangers_hold_health_checks_open() {
     // None of them counts for the calls of those who have a token.
     server.until("tree_agent_request_body_bytes 0.0\n").await;
     drop((open, client));
+    server.stop().await;
+}
+
+/// A request of reflection with a long host.
+fn question() -> Bytes {
+    let host = vec![b'a'; 3_900];
+    let message = [&[0x0a, 0x80 | (3_900 & 0x7f) as u8, (3_900 >> 7) as u8][..], &host, &[0x3a, 0]].concat();
+    [prefix(message.len()), message].concat().into()
+}
+
+/// The server keeps little of what a client sends that reads no answers: all of it is taken from the connection.
+#[tokio::test]
+async fn reflection_is_not_kept_for_clients_that_read_nothing() {
+    const STREAMS: usize = 32;
+    let server = Running::start(ServerConfig::default()).await;
+    let mut builder = h2::client::Builder::new();
+    let (mut client, connection) =
+        builder.initial_window_size(0).handshake(server.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let mut open = Vec::new();
+    for _ in 0..STREAMS {
+        let request =
+            Request::post("http://localhost/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+                .header("content-type", "application/grpc")
+                .body(())
+                .unwrap();
+        client = client.ready().await.unwrap();
+        let (answer, mut body) = client.send_request(request, false).unwrap();
+        // Each stream has a window of 1 MiB, and all of them 4 MiB together.
+        let mut unsent = Bytes::from(question().repeat(250));
+        while !unsent.is_empty() {
+            body.reserve_capacity(unsent.len());
+            let room = std::future::poll_fn(|cx| body.poll_capacity(cx));
+            let room = timeout(Duration::from_secs(60), room).await.expect("the server keeps what was sent");
+            let part = unsent.split_to(room.unwrap().unwrap().min(unsent.len()));
+            body.send_data(part, false).unwrap();
+        }
+        open.push((answer, body));
+    }
+    // Others are still answered.
+    let mut probe = server.send(&call("grpc.health.v1.Health/Check", 5, &prefix(0))).await;
+    read_until(&mut probe, "\x08\x01").await;
+    drop((open, client));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_connection_with_the_most_unread_answers_is_cut() {
+    let server = Running::start(ServerConfig { unread_answers: 20, ..ServerConfig::default() }).await;
+    let client = async || {
+        let mut builder = h2::client::Builder::new();
+        let stream = server.connect().await;
+        let (client, connection) = builder.initial_window_size(0).handshake(stream).await.unwrap();
+        (client, tokio::spawn(connection))
+    };
+    let ((mut few, few_open), (mut many, many_open)) = (client().await, client().await);
+    let mut unread = Vec::new();
+    for _ in 0..8 {
+        unread.push(ask(&mut few).await);
+    }
+    server.until("tree_agent_unread_answers 8.0\n").await;
+    for _ in 0..12 {
+        unread.push(ask(&mut many).await);
+    }
+    server.until("tree_agent_unread_answers 20.0\n").await;
+    unread.push(ask(&mut few).await);
+    // Once it is cut, nothing of it counts.
+    let _ = many_open.await.unwrap();
+    server.until("tree_agent_unread_answers 9.0\n").await;
+    server.until("tree_agent_connections_cut_total 1.0\n").await;
+    assert!(!few_open.is_finished());
+    drop((unread, few, many));
+    server.until("tree_agent_unread_answers 0.0\n").await;
     server.stop().await;
 }

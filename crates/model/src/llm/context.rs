@@ -11,8 +11,9 @@ use std::fmt::Write;
 use tree_agent_contract::DocumentId;
 use tree_agent_contract::event::PromptDocument;
 use tree_agent_contract::role::{CallContext, Guidance, RoleError};
-use tree_agent_contract::text::{one_line, prefix, suffix};
+use tree_agent_contract::text::{prefix, suffix};
 
+use super::material::line;
 use super::prompt::Prompt;
 use super::reading::Read;
 use super::survey::Survey;
@@ -175,7 +176,7 @@ impl PromptTrimmer {
         for Guidance { author, text } in &call.guidance {
             let author = if author.is_empty() { "a user" } else { author };
             let text = self.head("what the user says", text, self.caps.own);
-            let _ = write!(told, "\n\n{}:\n{text}", one_line(author));
+            let _ = write!(told, "\n\n{}:\n{text}", line(author));
         }
         told
     }

@@ -7,10 +7,11 @@ use genai::chat::{ChatMessage, StopReason};
 use serde_json::{Map, Value};
 use tree_agent_contract::limits;
 use tree_agent_contract::role::RoleError;
-use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::text::prefix;
 
 use super::ask::{Call, Target, cached, cached_tools};
 use super::failure::{Failure, FailureKind};
+use super::material::line;
 use super::prompt::{DocumentPrompt, Prompt};
 use super::provider::{Question, Turn};
 use super::stream::ScratchpadWriter;
@@ -53,7 +54,7 @@ impl Delivery {
                 Some(known) => {
                     artifact.insert("documentMarkdown".to_owned(), known.as_str().into());
                 }
-                None => missing.push(Wanted { title: one_line(text(artifact, "title")), label }),
+                None => missing.push(Wanted { title: line(text(artifact, "title")), label }),
             }
         }
         Some((Value::Object(object).to_string(), missing))
@@ -92,8 +93,7 @@ impl Call<'_> {
                     break false;
                 }
                 (pieces, delivery.asked) = (pieces + 1, delivery.asked + 1);
-                let demand =
-                    DocumentPrompt { label: &one_line(&label), title: &title, cut: false }.render()?;
+                let demand = DocumentPrompt { label: &line(&label), title: &title, cut: false }.render()?;
                 let mut messages = conversation.messages.clone();
                 messages.push(ChatMessage::assistant(conversation.answer.to_owned()));
                 messages.push(ChatMessage::user(demand));

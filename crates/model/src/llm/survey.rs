@@ -9,6 +9,7 @@ use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{DocumentId, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, SEARCH_DOCUMENTS, ToolError};
 
+use super::material::line;
 use crate::io::RoleIo;
 
 /// Pages of the list of documents that are read.
@@ -122,7 +123,7 @@ async fn hits(about: &CallContext, io: &RoleIo) -> Result<Vec<Hit>, ToolError> {
 async fn tools(io: &RoleIo) -> Result<Vec<String>, ToolError> {
     let specs = io.tools().specs().await?;
     let line = |name: &str, about: &str| {
-        let about = one_line(about);
+        let about = line(about);
         // The first sentence says what a tool is for.
         let about = about.split_inclusive(". ").next().unwrap_or_default().trim_end();
         format!("{name}: {}", prefix(about, SHOWN))

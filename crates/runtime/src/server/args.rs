@@ -54,6 +54,9 @@ pub struct ServerArgs {
     /// MiB of all answers that clients have not read; beyond it those read least recently are dropped [default: 256]
     #[arg(long, env = "TREE_AGENT_ANSWER_MIB", value_name = "MIB")]
     pub answer_mib: Option<String>,
+    /// Answers that may wait for their clients; beyond them the connection with the most is cut [default: 16384]
+    #[arg(long, env = "TREE_AGENT_UNREAD_ANSWERS", value_name = "N")]
+    pub unread_answers: Option<String>,
 }
 
 impl ServerArgs {
@@ -67,6 +70,12 @@ impl ServerArgs {
             bodies: self.bodies(default.bodies, problems),
             // A budget below two messages of the size limit could never send one beside another.
             answer_bytes: mib("TREE_AGENT_ANSWER_MIB", &self.answer_mib, default.answer_bytes, problems),
+            unread_answers: number(
+                "TREE_AGENT_UNREAD_ANSWERS",
+                &self.unread_answers,
+                default.unread_answers,
+                problems,
+            ),
             ..default
         }
     }
@@ -90,10 +99,7 @@ impl ServerArgs {
             problems.add("TREE_AGENT_PROXIES", wrong);
             Proxies::default()
         });
-        let mut number = |name, text: &Option<String>, default: usize| match set(text.as_ref()) {
-            Some(text) => usize::try_from(problems.number(name, text, 1..=1_000_000)).unwrap_or(default),
-            None => default,
-        };
+        let mut number = |name, text, default| number(name, text, default, problems);
         let (total, per_address) = (default.total, default.per_address);
         let total = number("TREE_AGENT_MAX_CONNECTIONS", &self.max_connections, total);
         let name = "TREE_AGENT_MAX_CONNECTIONS_PER_ADDRESS";
@@ -135,6 +141,11 @@ fn set(text: Option<&String>) -> Option<&str> {
     text.map(|text| text.trim()).filter(|text| !text.is_empty())
 }
 
+fn number(name: &str, text: &Option<String>, default: usize, problems: &mut Problems) -> usize {
+    let number = set(text.as_ref()).map(|text| problems.number(name, text, 1..=1_000_000));
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or(default)
+}
+
 fn seconds(
     name: &str,
     text: &Option<String>,
@@ -169,6 +180,7 @@ mod tests {
             idle_seconds: Some("7".into()),
             body_mib: Some("16".into()),
             answer_mib: Some("32".into()),
+            unread_answers: Some("100".into()),
             ..ServerArgs::default()
         };
         let config = args.check(&mut problems);
@@ -178,6 +190,7 @@ mod tests {
         assert!(config.connections.proxies.contain("10.1.2.3".parse().unwrap()));
         assert_eq!((config.connections.total, config.connections.idle), (50, Duration::from_secs(7)));
         assert_eq!((config.bodies.bytes, config.answer_bytes), (16 * 1024 * 1024, 32 * 1024 * 1024));
+        assert_eq!(config.unread_answers, 100);
     }
 
     #[test]
@@ -198,6 +211,7 @@ mod tests {
             body_seconds: bad(),
             body_mib: Some("1".into()),
             answer_mib: Some("1".into()),
+            unread_answers: bad(),
         };
         args.check(&mut problems);
         let text = problems.finish().unwrap_err().to_string();
@@ -215,6 +229,7 @@ mod tests {
             "BODY_SECONDS",
             "BODY_MIB",
             "ANSWER_MIB",
+            "UNREAD_ANSWERS",
         ];
         for name in names {
             assert!(text.contains(&format!("TREE_AGENT_{name}: ")), "{name} is missing in {text}");

@@ -23,8 +23,11 @@ use crate::errors;
 
 /// Maximum bytes of one request body. A message of the maximum size fits in every encoding of gRPC-web.
 const BODY_BYTES: usize = 2 * MESSAGE_BYTES;
-/// What an open body counts before anything has arrived: the buffer with which the gRPC library reads it.
+/// What an open body counts before anything has arrived, besides the headers of its request: the buffer with which the
+/// gRPC library reads it.
 const BUFFER_BYTES: usize = 8 * 1024;
+/// What a header field takes besides its text: its entry in the map of headers, which grows by doubling.
+const FIELD_BYTES: usize = 208;
 
 /// Limits of request bodies.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +81,7 @@ impl Bodies {
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
         let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
-        reservation.add(BUFFER_BYTES)?;
+        reservation.add(BUFFER_BYTES + head_bytes(headers))?;
         let received = self.limit(headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
     }
@@ -115,6 +118,11 @@ impl Bodies {
         );
         errors::field(Code::OutOfRange, "MESSAGE_TOO_LARGE", &FieldError::new("request", text))
     }
+}
+
+/// The memory that the headers of a request take.
+fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| FIELD_BYTES + name.as_str().len() + value.len()).sum()
 }
 
 /// The share of the budget that one request holds.
@@ -285,6 +293,11 @@ mod tests {
         (sender, received, reservation)
     }
 
+    /// What such a body counts before anything has arrived.
+    fn opened(content_type: &str) -> usize {
+        BUFFER_BYTES + FIELD_BYTES + "content-type".len() + content_type.len()
+    }
+
     fn part(bytes: usize) -> Bytes {
         Bytes::from(vec![0; bytes])
     }
@@ -305,11 +318,11 @@ mod tests {
         let error = two.frame().await.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted);
         drop(two);
-        assert_eq!((bodies.held(), bodies.refused()), (BUFFER_BYTES + 80_000, 1));
+        assert_eq!((bodies.held(), bodies.refused()), (opened("application/json") + 80_000, 1));
         drop(one);
         assert_eq!(
             bodies.held(),
-            BUFFER_BYTES + 80_000,
+            opened("application/json") + 80_000,
             "the request is still at work with what it received"
         );
         drop(answered);
@@ -324,7 +337,7 @@ mod tests {
             let (second, mut two, _) = body(&bodies, content_type);
             first.send(prefix(80_000)).unwrap();
             one.frame().await.unwrap().unwrap();
-            assert_eq!(bodies.held(), 2 * BUFFER_BYTES + PREFIX + 80_000);
+            assert_eq!(bodies.held(), 2 * opened(content_type) + PREFIX + 80_000);
             second.send(prefix(80_000)).unwrap();
             assert_eq!(two.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
         }
@@ -356,9 +369,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn open_bodies_count_before_anything_arrives() {
         let bodies = Bodies::new(LIMITS);
-        let room = LIMITS.bytes / BUFFER_BYTES;
+        let room = LIMITS.bytes / opened("application/grpc");
         let open: Vec<_> = (0..room).map(|_| body(&bodies, "application/grpc")).collect();
         let refused = bodies.receive(&HeaderMap::new(), MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
+        assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
+        drop(open);
+        assert_eq!(bodies.held(), 0);
+    }
+
+    #[test]
+    fn the_headers_of_an_open_request_count() {
+        let bodies = Bodies::new(LIMITS);
+        let mut headers = HeaderMap::new();
+        for _ in 0..10 {
+            headers.append("name", http::HeaderValue::from_static("value"));
+        }
+        let open = bodies.receive(&headers, MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new()).unwrap();
+        assert_eq!(bodies.held(), BUFFER_BYTES + 10 * (FIELD_BYTES + 9));
+        headers.insert("long", http::HeaderValue::try_from("x".repeat(LIMITS.bytes)).unwrap());
+        let refused = bodies.receive(&headers, MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
         assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
         drop(open);
         assert_eq!(bodies.held(), 0);

@@ -88,19 +88,28 @@ impl Port {
         // For HTTP/1.1 clients that read nothing. HTTP/2 notices by its pings, which are not answered.
         stream.set_write_timeout(Some(self.limits.idle));
         let activity = Arc::new(Activity::new());
-        let service = RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone());
+        let unread = self.policy.unread.connect();
+        let service =
+            RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone(), unread.reader());
         let io = TokioIo::new(Box::pin(stream));
         let mut connection =
             std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(service)));
         let idle = activity.idle(self.limits.first_request, self.limits.idle);
+        let cut = async {
+            tokio::select! {
+                () = self.cut.cancelled() => {}
+                () = unread.cut() => {}
+            }
+        };
+        tokio::pin!(cut);
         let outcome = tokio::select! {
             outcome = &mut connection => outcome,
-            () = self.cut.cancelled() => return,
+            () = &mut cut => return,
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
                     outcome = connection => outcome,
-                    () = self.cut.cancelled() => return,
+                    () = cut => return,
                 }
             }
             () = idle => {
@@ -113,7 +122,7 @@ impl Port {
                 };
                 tokio::select! {
                     outcome = connection => outcome,
-                    () = self.cut.cancelled() => return,
+                    () = cut => return,
                     () = silent => return,
                 }
             }

@@ -169,19 +169,31 @@ impl Key {
             return Err("is a weak Ed25519 key, for which anybody can make signatures (x)".to_owned());
         }
         let rsa_bits = match &jwk.algorithm {
-            AlgorithmParameters::RSA(rsa) => Some(bits(&rsa.n)?),
+            AlgorithmParameters::RSA(rsa) => Some(rsa_bits(&rsa.n, &rsa.e)?),
             _ => None,
         };
         Ok(Self { id: jwk.common.key_id, rsa_bits, algorithm, key })
     }
 }
 
-/// The bits of a number in Base64url.
-fn bits(number: &str) -> Result<usize, String> {
-    let bytes = URL_SAFE_NO_PAD.decode(number).map_err(|error| format!("cannot be read: n: {error}"))?;
-    let significant = &bytes[bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len())..];
-    let unused = significant.first().map_or(0, |byte| byte.leading_zeros() as usize);
-    Ok(significant.len() * 8 - unused)
+/// The bits of the modulus of an RSA key, whose numbers are in Base64url. An even modulus is factored at once, and with
+/// an even exponent or the exponent 1 nothing is a signature or everything. Whether the modulus is a product of two good
+/// primes is for the issuer to know.
+fn rsa_bits(modulus: &str, exponent: &str) -> Result<usize, String> {
+    let number = |name: &str, text: &str| {
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text).map_err(|error| format!("cannot be read: {name}: {error}"))?;
+        let leading = bytes.iter().take_while(|&&byte| byte == 0).count();
+        Ok::<_, String>(bytes[leading..].to_vec())
+    };
+    let (n, e) = (number("n", modulus)?, number("e", exponent)?);
+    let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
+    if !is_odd(&n) || !is_odd(&e) || e == [1] {
+        return Err(
+            "is no RSA key: the modulus must be odd, and the exponent odd and 3 at least (n, e)".to_owned()
+        );
+    }
+    Ok(n.len() * 8 - n[0].leading_zeros() as usize)
 }
 
 /// The y coordinates of the points of small order on edwards25519, in both encodings that there are for two of them:

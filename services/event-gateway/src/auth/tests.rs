@@ -201,6 +201,33 @@ fn short_rsa_keys_are_refused_at_start() {
     Authenticator::load(config(&folder)).unwrap();
 }
 
+#[test]
+fn what_cannot_be_an_rsa_key_is_not_used() {
+    let key = |last: u8, e: &str| {
+        let n = [vec![0x80; 255], vec![last]].concat();
+        json!({ "keys": [{ "kty": "RSA", "n": URL_SAFE_NO_PAD.encode(n), "e": e }] }).to_string()
+    };
+    // 65537 and 3; then an even modulus, and the exponents 0, 1, 2 and none.
+    for (last, e, is_key) in [
+        (1, "AQAB", true),
+        (1, "Aw", true),
+        (2, "AQAB", false),
+        (1, "AA", false),
+        (1, "AQ", false),
+        (1, "AAE", false),
+        (1, "Ag", false),
+        (1, "", false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(config(&folder).jwks, key(last, e)).unwrap();
+        let loaded = Authenticator::load(config(&folder));
+        assert_eq!(loaded.is_ok(), is_key, "{last} {e}");
+        if let Err(error) = loaded {
+            assert!(format!("{error}").contains("(n, e)") || e.is_empty(), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn keys_change_with_their_file_and_stay_when_it_breaks() {
     let world = World::new(Algorithm::EdDSA);

@@ -8,8 +8,9 @@ use serde::Serialize;
 use tree_agent_contract::ProjectId;
 use tree_agent_contract::homework::{BranchBrief, BranchEntry, BranchTask, HomeworkBrief, PlanItem};
 use tree_agent_contract::role::{AggregateInput, PlanInput, RoleError};
-use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::text::prefix;
 
+use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render};
 use super::super::survey::Survey;
 use super::PromptTrimmer;
@@ -91,9 +92,9 @@ struct View {
     left_out: Vec<String>,
 }
 
-/// `text` on one line and at most so many bytes of it.
+/// At most so many bytes of what a model said, on one line.
 fn note(text: &str) -> String {
-    prefix(&one_line(text), NOTE).to_owned()
+    prefix(&line(text), NOTE).to_owned()
 }
 
 impl Branch {

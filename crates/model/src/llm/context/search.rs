@@ -10,9 +10,9 @@ use tree_agent_contract::role::{
     CallContext, OfferedLeaf, PickInput, ResearchForm, ResearchInput, RoleError,
 };
 use tree_agent_contract::search::fill;
-use tree_agent_contract::text::one_line;
 
 use super::super::ask::Setting;
+use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render, search_tail};
 use super::PromptTrimmer;
 
@@ -38,17 +38,15 @@ struct Tail<'a> {
 
 impl TopicView {
     fn of(input: &ResearchInput, trimmer: &mut PromptTrimmer) -> Self {
-        // Titles come from models: on one line they cannot pass for a section of the prompt.
-        let siblings: Vec<String> =
-            input.siblings.iter().map(|title| format!("- {}", one_line(title))).collect();
-        let path: Vec<String> = input.path.iter().map(|title| one_line(title)).collect();
+        let siblings: Vec<String> = input.siblings.iter().map(|title| format!("- {}", line(title))).collect();
+        let path: Vec<String> = input.path.iter().map(|title| line(title)).collect();
         Self {
-            title: trimmer.own(&one_line(&input.call.title)),
+            title: trimmer.own(&line(&input.call.title)),
             path: trimmer.own(&path.join(" › ")),
             objective: trimmer.own(&input.call.objective),
             reason: match input.form {
                 // The root of a search inside of a tree has a reason of its own.
-                ResearchForm::Root if input.call.depth > 0 => trimmer.own(&input.call.reason),
+                ResearchForm::Root if input.call.depth > 0 => trimmer.own(&line(&input.call.reason)),
                 _ => String::new(),
             },
             siblings: trimmer.summary(&siblings.join("\n")),
@@ -175,7 +173,7 @@ pub(in crate::llm) fn picker(
 fn leaves(leaves: &[OfferedLeaf]) -> String {
     let mut lines = String::new();
     for leaf in leaves {
-        let _ = write!(lines, "- {}: {}", leaf.path, one_line(&leaf.title));
+        let _ = write!(lines, "- {}: {}", leaf.path, line(&leaf.title));
         if let Some(score) = leaf.score {
             let _ = write!(lines, " (promises {score:.2})");
         }

@@ -6,9 +6,10 @@ use serde::Serialize;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError, VerifyInput,
 };
-use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings};
 
+use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render};
 use super::super::reading::Documents;
 use super::super::survey::Survey;
@@ -50,18 +51,20 @@ impl Sibling {
         for Finding { tool, about, found: answer } in &sibling.findings {
             let _ = write!(found, "\n- {tool} ({about}): {answer}");
         }
-        let (title, status) = (one_line(&sibling.title), sibling.status.as_str());
+        let (title, status) = (line(&sibling.title), sibling.status.as_str());
         Self { title, status, found: trimmer.finding(found.trim_start()) }
     }
 }
 
 impl Call {
     pub(super) fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
+        // The root has the user's words. What every other node shall do was said by a model.
+        let said = |text: &str| if call.depth == 0 { text.to_owned() } else { line(text) };
         Self {
             objective: trimmer.own(&call.objective),
-            title: trimmer.own(&call.title),
-            reason: trimmer.own(&call.reason),
-            criteria: call.success_criteria.iter().map(|c| trimmer.own(c)).collect(),
+            title: trimmer.own(&said(&call.title)),
+            reason: trimmer.own(&said(&call.reason)),
+            criteria: call.success_criteria.iter().map(|c| trimmer.own(&said(c))).collect(),
             depth: call.depth,
             guidance: trimmer.told(call),
             today: call.started_at.map_or_else(String::new, |at| prefix(&at.to_string(), DATE).to_owned()),
@@ -125,7 +128,7 @@ pub(in crate::llm) fn planner(
     let budgets = &input.call.budgets;
     let steps = input.prior_steps.iter().map(|step| Step {
         id: step.id.as_str().to_owned(),
-        title: step.title.clone(),
+        title: line(&step.title),
         status: step.status.as_str(),
         summary: trimmer.summary(&step.summary),
     });
@@ -184,15 +187,14 @@ impl Child {
         let result = child.result.as_ref();
         let assessment = result.and_then(|r| r.success_assessment.as_ref()).map(|a| {
             let met = if a.met { "the success criteria are met" } else { "the success criteria are not met" };
-            a.notes.as_ref().map_or_else(|| met.to_owned(), |notes| format!("{met}; {}", one_line(notes)))
+            a.notes.as_ref().map_or_else(|| met.to_owned(), |notes| format!("{met}; {}", line(notes)))
         });
         // An artifact that carries its data repeats that of the result.
         let is_repeated = child.artifacts.iter().any(|artifact| artifact.json_payload.is_some());
         let payload = result.and_then(|r| r.json_payload.as_ref()).filter(|_| !is_repeated);
         let json = payload.and_then(|p| serde_json::to_string(p).ok()).unwrap_or_default();
         Self {
-            // Titles come from models too: on one line they cannot pass for a section of the prompt.
-            title: one_line(&child.title),
+            title: line(&child.title),
             status: child.status.as_str(),
             partial: child.partial,
             summary: trimmer.summary(result.map_or("", |r| r.summary.as_str())),
@@ -207,7 +209,7 @@ impl Child {
 impl Artifact {
     fn of(artifact: &ArtifactRef, read: &Documents, trimmer: &mut PromptTrimmer) -> Self {
         let what = match artifact.document_id {
-            Some(id) => format!("document \"{}\", document_id {id}", one_line(&artifact.title)),
+            Some(id) => format!("document \"{}\", document_id {id}", line(&artifact.title)),
             None => "data".to_owned(),
         };
         let marks = match (artifact.is_primary, artifact.hinted) {
@@ -220,7 +222,7 @@ impl Artifact {
         let (body, extent) = document.unwrap_or_default();
         let json = artifact.json_payload.as_ref().and_then(|data| serde_json::to_string(data).ok());
         Self {
-            line: format!("[{}] {what}{marks}", one_line(&artifact.label)),
+            line: format!("[{}] {what}{marks}", line(&artifact.label)),
             label: artifact.label.clone(),
             snippet: match body.is_empty() {
                 true => trimmer.snippet(artifact.snippet.as_deref().unwrap_or_default()),
