@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request};
 use http_body::{Body as _, Frame, SizeHint};
 use tonic::body::Body;
 use tonic::codegen::{Bytes, StdError};
@@ -182,6 +182,8 @@ where
         let record = Record { method, started, span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
+        let is_http2 = parts.version == Version::HTTP_2;
+        let client = Client { answers: self.policy.answers.clone(), reader: self.reader.clone(), is_http2 };
         let admitted = self.policy.admit(&parts, &protocol, body).and_then(|admitted| {
             let timeout = protocol.timeout(&parts.headers);
             // A call that is late already is not begun.
@@ -194,16 +196,15 @@ where
             Err(refused) => {
                 let Refused { mut response, code } = *refused;
                 response.headers_mut().insert(REQUEST_ID, id);
-                let (answers, reader) = (self.policy.answers.clone(), self.reader.clone());
-                return Box::pin(async move {
-                    Ok(observe(response, record, code, None, &answers, &reader).await)
-                });
+                return Box::pin(async move { Ok(observe(response, record, code, None, &client).await) });
             }
         };
-        let (answers, reader) = (self.policy.answers.clone(), self.reader.clone());
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
         Box::pin(async move {
-            let answer = answer.instrument(span);
+            let answer = async {
+                client.reader.room().await;
+                answer.instrument(span).await
+            };
             let answer = async {
                 match timeout {
                     None => answer.await,
@@ -228,7 +229,7 @@ where
             drop(reservation);
             response.headers_mut().insert(REQUEST_ID, id);
             let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-            Ok(observe(response, record, code, place, &answers, &reader).await)
+            Ok(observe(response, record, code, place, &client).await)
         })
     }
 }
@@ -252,6 +253,13 @@ fn timed_out() -> Status {
     errors::status(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", text)
 }
 
+/// How an answer goes to its client.
+struct Client {
+    answers: Answers,
+    reader: Reader,
+    is_http2: bool,
+}
+
 /// Reads the outcome from the headers, or from the trailers when the body ends. `otherwise` is the outcome of a
 /// response that is not gRPC. The body ends early if its `place` among the public requests goes to another.
 async fn observe(
@@ -259,8 +267,7 @@ async fn observe(
     mut record: Record,
     otherwise: Code,
     place: Option<Place>,
-    answers: &Answers,
-    reader: &Reader,
+    client: &Client,
 ) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
@@ -276,12 +283,14 @@ async fn observe(
         Some(place) => place.answer(body),
         None => body,
     };
+    let is_on_demand = parts.extensions.get::<OnDemand>().is_some();
     let body = match () {
-        () if parts.extensions.get::<Static>().is_some() => answers.pass_uncounted(body),
-        () if parts.extensions.get::<OnDemand>().is_some() => answers.pass(body),
-        () => answers.send(body).instrument(record.span.clone()).await,
+        () if parts.extensions.get::<Static>().is_some() => client.answers.pass_uncounted(body),
+        () if is_on_demand => client.answers.pass(body),
+        () => client.answers.send(body).instrument(record.span.clone()).await,
     };
-    Response::from_parts(parts, Body::new(Observed { body, record, waiting: reader.answer() }))
+    let (waiting, divides) = (client.reader.answer(), client.is_http2 && !is_on_demand);
+    Response::from_parts(parts, Body::new(Observed { body, record, waiting, last: None, divides }))
 }
 
 /// Whether the content type is that of gRPC or gRPC-web.
@@ -327,6 +336,12 @@ struct Observed {
     body: Answer,
     record: Record,
     waiting: Waiting,
+    /// The last byte of the part before. HTTP/2 takes a whole part when its client has room for one byte of it, and then
+    /// asks for the next part, or is done. It takes this byte when the client has room behind the part.
+    last: Option<Bytes>,
+    /// Parts are divided so. Not over HTTP/1.1, which keeps its parts until they are sent, nor if the body watches by
+    /// itself whether its client reads.
+    divides: bool,
 }
 
 impl http_body::Body for Observed {
@@ -338,6 +353,10 @@ impl http_body::Body for Observed {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
         self.waiting.asked();
+        if let Some(last) = self.last.take() {
+            self.waiting.handed_out();
+            return Poll::Ready(Some(Ok(Frame::data(last))));
+        }
         // Work that a stream does while it is polled belongs to its request.
         let span = telemetry::exporting().then(|| self.record.span.clone());
         let in_span = span.as_ref().map(Span::enter);
@@ -355,14 +374,30 @@ impl http_body::Body for Observed {
         if frame.is_some() {
             self.waiting.handed_out();
         }
-        Poll::Ready(frame)
+        let divides = |bytes: &Bytes| self.divides && bytes.len() > 1;
+        Poll::Ready(match frame {
+            Some(Ok(frame)) if frame.data_ref().is_some_and(divides) => {
+                Some(Ok(frame.map_data(|mut bytes| {
+                    self.last = Some(bytes.split_off(bytes.len() - 1));
+                    bytes
+                })))
+            }
+            other => other,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.last.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let last = self.last.as_ref().map_or(0, Bytes::len) as u64;
+        let rest = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower() + last);
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper + last);
+        }
+        hint
     }
 }

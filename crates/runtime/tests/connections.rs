@@ -430,6 +430,32 @@ async fn reflection_is_not_kept_for_clients_that_read_nothing() {
     server.stop().await;
 }
 
+/// An answer of one part counts until its client has taken it, too: HTTP/2 holds the part until then.
+#[tokio::test]
+async fn an_answer_counts_until_its_last_part_is_taken() {
+    let server = Running::start(ServerConfig::default()).await;
+    let mut builder = h2::client::Builder::new();
+    let (mut client, connection) =
+        builder.initial_window_size(1).handshake(server.connect().await).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("http://localhost/metrics").body(()).unwrap();
+    let ready: h2::client::SendRequest<Bytes> = client.clone().ready().await.unwrap();
+    client = ready;
+    let (answer, _) = client.send_request(request, true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    let mut read = body.data().await.unwrap().unwrap();
+    server.until("tree_agent_unread_answers 1.0\n").await;
+    while let Some(part) = {
+        body.flow_control().release_capacity(read.len()).unwrap();
+        body.data().await
+    } {
+        read = part.unwrap();
+    }
+    server.until("tree_agent_unread_answers 0.0\n").await;
+    drop(client);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn the_connection_with_the_most_unread_answers_is_cut() {
     let server = Running::start(ServerConfig { unread_answers: 20, ..ServerConfig::default() }).await;

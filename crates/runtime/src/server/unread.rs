@@ -3,12 +3,14 @@
 //! HTTP/2 holds a record of every stream and up to one part of its answer, and nothing but the end of the connection
 //! takes them from a client that leaves its streams open. One connection may have thousands of them, and a port
 //! thousands of connections. If too many answers of a port wait for their clients, the connection with the most of
-//! them is cut.
+//! them is cut. What its streams hold goes when their tasks run, which may take a while if many tasks wait. No answers are
+//! made meanwhile if too many are to go.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The default limit.
@@ -21,7 +23,12 @@ pub(crate) struct Unread(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limit: usize,
+    /// The answers of all connections that are not cut.
     answers: AtomicUsize,
+    /// The answers of connections that are cut, and whose tasks have not ended yet.
+    ending: AtomicUsize,
+    /// Notified when there is room for further answers.
+    room: Notify,
     cut: AtomicU64,
     open: Mutex<Open>,
 }
@@ -30,27 +37,45 @@ struct Shared {
 struct Open {
     connections: BTreeMap<u64, Arc<Counter>>,
     next: u64,
-    /// The connection that was cut last. Its answers count until its tasks have ended.
-    cutting: Weak<Counter>,
 }
 
 /// The unread answers of one connection.
 #[derive(Debug, Default)]
 struct Counter {
-    answers: AtomicUsize,
+    count: Mutex<Count>,
     cut: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    answers: usize,
+    /// The connection is being cut, and its answers are ending.
+    is_cut: bool,
 }
 
 impl Unread {
     /// Counts up to `limit` answers.
     pub(crate) fn new(limit: usize) -> Self {
-        let (answers, cut, open) = Default::default();
-        Self(Arc::new(Shared { limit, answers, cut, open }))
+        let (answers, ending, room, cut, open) = Default::default();
+        Self(Arc::new(Shared { limit, answers, ending, room, cut, open }))
     }
 
     /// Answers that wait for their clients.
     pub(crate) fn answers(&self) -> usize {
         self.0.answers.load(Ordering::Relaxed)
+    }
+
+    /// Waits while too many answers are ending.
+    async fn room(&self) {
+        loop {
+            let mut room = std::pin::pin!(self.0.room.notified());
+            // What comes after this line is not missed.
+            room.as_mut().enable();
+            if self.0.ending.load(Ordering::Relaxed) <= self.0.limit {
+                return;
+            }
+            room.await;
+        }
     }
 
     /// Number of connections that were cut.
@@ -68,25 +93,30 @@ impl Unread {
         Connection { id, counter, unread: self.clone() }
     }
 
-    /// Cuts the connection with the most unread answers. While those of one that was cut still count, no other is cut.
+    /// Cuts the connection with the most unread answers.
     fn cut_worst(&self) {
-        let mut open = locked(&self.0.open);
-        let unread = |counter: &Counter| counter.answers.load(Ordering::Relaxed);
-        if open.cutting.upgrade().is_some_and(|counter| unread(&counter) > 0) {
+        let open = locked(&self.0.open);
+        // One of several that come here at the same time may have been enough.
+        if self.answers() <= self.0.limit {
             return;
         }
-        let Some(worst) = open.connections.values().max_by_key(|counter| unread(counter)).cloned() else {
-            return;
+        let unread = |counter: &&Arc<Counter>| {
+            let count = locked(&counter.count);
+            if count.is_cut { 0 } else { count.answers }
         };
-        tracing::warn!(
-            answers = unread(&worst),
-            of = self.answers(),
-            "too many answers wait for their clients; cutting the connection with the most (TREE_AGENT_UNREAD_ANSWERS)"
-        );
-        open.cutting = Arc::downgrade(&worst);
-        drop(open);
+        let Some(worst) = open.connections.values().max_by_key(unread) else { return };
+        let mut count = locked(&worst.count);
+        count.is_cut = true;
+        let (answers, of) = (count.answers, self.0.answers.fetch_sub(count.answers, Ordering::Relaxed));
+        self.0.ending.fetch_add(answers, Ordering::Relaxed);
+        drop(count);
         self.0.cut.fetch_add(1, Ordering::Relaxed);
         worst.cut.cancel();
+        tracing::warn!(
+            answers,
+            of,
+            "too many answers wait for their clients; cutting the connection with the most (TREE_AGENT_UNREAD_ANSWERS)"
+        );
     }
 }
 
@@ -124,6 +154,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// Waits until there is room for an answer.
+    pub(crate) async fn room(&self) {
+        self.unread.room().await;
+    }
+
     /// A new answer, which counts until its client asks for its first part.
     pub(crate) fn answer(&self) -> Waiting {
         let mut waiting = Waiting { reader: self.clone(), counts: false };
@@ -146,8 +181,15 @@ impl Waiting {
             return;
         }
         let Reader { counter, unread } = &self.reader;
-        counter.answers.fetch_add(1, Ordering::Relaxed);
-        if unread.0.answers.fetch_add(1, Ordering::Relaxed) >= unread.0.limit {
+        let mut count = locked(&counter.count);
+        count.answers += 1;
+        if count.is_cut {
+            unread.0.ending.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let before = unread.0.answers.fetch_add(1, Ordering::Relaxed);
+        drop(count);
+        if before >= unread.0.limit {
             unread.cut_worst();
         }
     }
@@ -155,8 +197,14 @@ impl Waiting {
     /// The client has room for the next part.
     pub(crate) fn asked(&mut self) {
         if std::mem::take(&mut self.counts) {
-            self.reader.counter.answers.fetch_sub(1, Ordering::Relaxed);
-            self.reader.unread.0.answers.fetch_sub(1, Ordering::Relaxed);
+            let Reader { counter, unread } = &self.reader;
+            let mut count = locked(&counter.count);
+            count.answers -= 1;
+            if !count.is_cut {
+                unread.0.answers.fetch_sub(1, Ordering::Relaxed);
+            } else if unread.0.ending.fetch_sub(1, Ordering::Relaxed) == unread.0.limit + 1 {
+                unread.0.room.notify_waiters();
+            }
         }
     }
 }
@@ -173,6 +221,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
     fn is_cut(connection: &Connection) -> bool {
@@ -192,17 +242,37 @@ mod tests {
         assert!(![&few, &many, &none].into_iter().any(is_cut));
         some.extend(answers(&few, 1));
         assert_eq!([is_cut(&few), is_cut(&many), is_cut(&none)], [false, true, false]);
-        // Its answers count until they are dropped, and until then no other connection is cut.
-        some.extend(answers(&few, 3));
-        assert_eq!((is_cut(&few), unread.cut()), (false, 1));
-        drop((most, many));
-        assert_eq!(unread.answers(), 8);
-        some.extend(answers(&few, 2));
-        assert!(!is_cut(&few));
-        some.extend(answers(&few, 1));
-        assert_eq!((is_cut(&few), unread.cut()), (true, 2));
-        drop((some, few, none));
+        // Its answers do not count any more, whether they have ended or not.
+        assert_eq!((unread.answers(), unread.cut()), (5, 1));
+        let more = answers(&many, 3);
+        assert_eq!(unread.answers(), 5);
+        drop((most, more, many));
+        assert_eq!(unread.answers(), 5);
+        some.extend(answers(&few, 5));
+        let rest = answers(&none, 1);
+        assert_eq!((is_cut(&few), is_cut(&none), unread.cut()), (true, false, 2));
+        assert_eq!(unread.answers(), 1);
+        drop((some, rest, few, none));
         assert_eq!((unread.answers(), locked(&unread.0.open).connections.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn no_answers_are_made_while_too_many_are_ending() {
+        let unread = Unread::new(10);
+        let (first, second) = (unread.connect(), unread.connect());
+        let (mut ending, reader) = (answers(&first, 11), second.reader());
+        assert!(is_cut(&first));
+        let waiting = tokio::spawn(async move { reader.room().await });
+        // It waits already when there is room.
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        ending.pop();
+        waiting.await.unwrap();
+        assert_eq!(unread.answers(), 0);
+        second.reader().room().await;
+        // Those that are made all the same count as well.
+        ending.push(first.reader().answer());
+        assert!(second.reader().room().now_or_never().is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Streams whose clients read nothing any more: after a while the gateway drops what it keeps for them.
 //!
-//! HTTP/2 asks a body for its next part when the previous one has been sent. A client that reads nothing stops that.
+//! HTTP/2 asks a body for parts while its client has room, and holds one or two. A client that reads nothing stops that.
 //! Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
 //! time. If a stream has not asked for more, or has never asked, it frees the stream's place in the run's window and all
 //! that was buffered for it. A small record and the one part that HTTP/2 holds stay. A client that reads again is told where
