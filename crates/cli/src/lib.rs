@@ -103,9 +103,15 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Dev(_) => "info,refinery_core=warn".to_owned(),
         _ => "warn".to_owned(),
     };
-    let writer = BoxMakeWriter::new(|| LogWriter);
-    let _telemetry = telemetry::init_to("cli", &filter, LogFormat::Text, writer)
-        .map_err(|e| CliError::Usage(e.to_string()))?;
+    let _telemetry = match &cli.command {
+        // It reads what its libraries log.
+        Command::ConvertFile(_) => None,
+        _ => {
+            let writer = BoxMakeWriter::new(|| LogWriter);
+            let started = telemetry::init_to("cli", &filter, LogFormat::Text, writer);
+            Some(started.map_err(|e| CliError::Usage(e.to_string()))?)
+        }
+    };
     let mut problems = Problems::default();
     let connector = connect.check(&mut problems).with_credentials(token.check(&mut problems));
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
@@ -138,7 +144,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::SetBudget(budget) => budget.run(&context).await,
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,
-        Command::ConvertFile(file) => file.run(&context).await,
+        Command::ConvertFile(file) => file.run().await,
         Command::Projects(projects) => projects.run(&context).await,
         Command::Migrate(migrate) => migrate.run(&context).await,
         Command::Verify(verify) => verify.run(&context).await,

@@ -304,9 +304,16 @@ fn convert(file: &[u8], limits: &[&str]) -> (Option<i32>, String) {
 fn a_conversion_has_so_much_memory_and_time() {
     // Within the limits it is only a blank page.
     assert_eq!(convert(&bomb(8 << 20), &[]).0, Some(0));
-    // How it ends without memory depends on what was asked for last. It does not succeed.
-    assert_ne!(convert(&bomb(256 << 20), &["--memory-mib", "320"]).0, Some(0));
-    assert_eq!(convert(&bomb(256 << 20), &["--seconds", "1"]).0, None);
+    // How it ends without memory depends on what was asked for last. It never succeeds with a part of the text.
+    let bomb = bomb(256 << 20);
+    for _ in 0..10 {
+        let (code, why) = convert(&bomb, &["--memory-mib", "320"]);
+        assert!(
+            code != Some(0) && (code != Some(65) || why == "needs more than 320 MiB of memory"),
+            "{code:?} {why}"
+        );
+    }
+    assert_eq!(convert(&bomb, &["--seconds", "1"]).0, None);
     let (code, why) = convert(b"no PDF", &[]);
     assert_eq!(code, Some(65));
     assert!(why.starts_with("is no PDF that can be read: "), "{why}");

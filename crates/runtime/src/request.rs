@@ -87,7 +87,7 @@ impl RequestPolicy {
             return Ok(Admitted { body, reservation: None, place: Some(place) });
         }
         let message_bytes = (self.message_bytes)(path);
-        match self.bodies.receive(&parts.headers, message_bytes, body) {
+        match self.bodies.receive(parts, message_bytes, body) {
             Ok((body, reservation)) => {
                 Ok(Admitted { body: Body::new(body), reservation: Some(reservation), place: None })
             }

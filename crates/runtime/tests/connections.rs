@@ -347,10 +347,10 @@ async fn the_reader_of_a_dropped_answer_is_told_why() {
 }
 
 /// What a [`call`] with a body of `length` bytes counts before its body arrives: the buffer with which the gRPC library
-/// reads it, and its headers.
+/// reads it, and its head.
 fn opened(length: usize) -> usize {
     let headers = "hostlocalhosttetrailerscontent-typeapplication/grpccontent-length".len();
-    8 * 1024 + 4 * 208 + headers + length.to_string().len()
+    8 * 1024 + "/test.Reader/Read".len() + 4 * 208 + headers + length.to_string().len()
 }
 
 /// The prefix of a gRPC message.

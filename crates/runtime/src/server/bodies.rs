@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, HeaderValue, request};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Status};
@@ -23,7 +23,7 @@ use crate::errors;
 
 /// Maximum bytes of one request body. A message of the maximum size fits in every encoding of gRPC-web.
 const BODY_BYTES: usize = 2 * MESSAGE_BYTES;
-/// What an open body counts before anything has arrived, besides the headers of its request: the buffer with which the
+/// What an open body counts before anything has arrived, besides the head of its request: the buffer with which the
 /// gRPC library reads it.
 const BUFFER_BYTES: usize = 8 * 1024;
 /// What a header field takes besides its text: its entry in the map of headers, which grows by doubling.
@@ -75,14 +75,14 @@ impl Bodies {
     /// the reservation are dropped. An error if there is no room for it.
     pub(crate) fn receive<B>(
         &self,
-        headers: &HeaderMap,
+        head: &request::Parts,
         message: usize,
         body: B,
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
         let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
-        reservation.add(BUFFER_BYTES + head_bytes(headers))?;
-        let received = self.limit(headers, message, body, Some(reservation.clone()));
+        reservation.add(BUFFER_BYTES + head_bytes(head))?;
+        let received = self.limit(&head.headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
     }
 
@@ -120,9 +120,11 @@ impl Bodies {
     }
 }
 
-/// The memory that the headers of a request take.
-fn head_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| FIELD_BYTES + name.as_str().len() + value.len()).sum()
+/// The memory that the path and the headers of a request take.
+fn head_bytes(head: &request::Parts) -> usize {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| FIELD_BYTES + name.as_str().len() + value.len();
+    head.uri.path_and_query().map_or(0, |path| path.as_str().len())
+        + head.headers.iter().map(field).sum::<usize>()
 }
 
 /// The share of the budget that one request holds.
@@ -279,6 +281,13 @@ mod tests {
 
     type Parts = mpsc::UnboundedSender<Bytes>;
 
+    /// The head of a request with the path `/`.
+    fn head(headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>) -> request::Parts {
+        let mut head = http::Request::new(()).into_parts().0;
+        head.headers.extend(headers);
+        head
+    }
+
     /// A body to which parts can be sent, as it is received.
     fn body(
         bodies: &Bodies,
@@ -286,16 +295,15 @@ mod tests {
     ) -> (Parts, impl Body<Data = Bytes, Error = Status> + Unpin, Arc<Reservation>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         let frames = UnboundedReceiverStream::new(receiver).map(|bytes| Ok::<_, Status>(Frame::data(bytes)));
-        let headers =
-            HeaderMap::from_iter([(header::CONTENT_TYPE, http::HeaderValue::from_static(content_type))]);
+        let head = head([(header::CONTENT_TYPE, HeaderValue::from_static(content_type))]);
         let frames = http_body_util::StreamBody::new(frames);
-        let (received, reservation) = bodies.receive(&headers, MESSAGE_BYTES, frames).unwrap();
+        let (received, reservation) = bodies.receive(&head, MESSAGE_BYTES, frames).unwrap();
         (sender, received, reservation)
     }
 
     /// What such a body counts before anything has arrived.
     fn opened(content_type: &str) -> usize {
-        BUFFER_BYTES + FIELD_BYTES + "content-type".len() + content_type.len()
+        BUFFER_BYTES + "/".len() + FIELD_BYTES + "content-type".len() + content_type.len()
     }
 
     fn part(bytes: usize) -> Bytes {
@@ -371,23 +379,22 @@ mod tests {
         let bodies = Bodies::new(LIMITS);
         let room = LIMITS.bytes / opened("application/grpc");
         let open: Vec<_> = (0..room).map(|_| body(&bodies, "application/grpc")).collect();
-        let refused = bodies.receive(&HeaderMap::new(), MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
+        let refused = bodies.receive(&head([]), MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
         assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
         drop(open);
         assert_eq!(bodies.held(), 0);
     }
 
     #[test]
-    fn the_headers_of_an_open_request_count() {
+    fn the_head_of_an_open_request_counts() {
         let bodies = Bodies::new(LIMITS);
-        let mut headers = HeaderMap::new();
-        for _ in 0..10 {
-            headers.append("name", http::HeaderValue::from_static("value"));
-        }
-        let open = bodies.receive(&headers, MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new()).unwrap();
-        assert_eq!(bodies.held(), BUFFER_BYTES + 10 * (FIELD_BYTES + 9));
-        headers.insert("long", http::HeaderValue::try_from("x".repeat(LIMITS.bytes)).unwrap());
-        let refused = bodies.receive(&headers, MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
+        let receive = |head| bodies.receive(&head, MESSAGE_BYTES, http_body_util::Empty::<Bytes>::new());
+        let field = |value: &str| (HeaderName::from_static("name"), HeaderValue::try_from(value).unwrap());
+        let mut long_path = head((0..10).map(|_| field("value")));
+        long_path.uri = format!("/{}", "p".repeat(1_000)).parse().unwrap();
+        let open = receive(long_path).unwrap();
+        assert_eq!(bodies.held(), BUFFER_BYTES + 1_001 + 10 * (FIELD_BYTES + 9));
+        let refused = receive(head([field(&"x".repeat(LIMITS.bytes))]));
         assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
         drop(open);
         assert_eq!(bodies.held(), 0);

@@ -119,7 +119,7 @@ fn is_ip(host: &str) -> bool {
     }
 }
 
-/// Whether a name resolves to this machine everywhere (RFC 6761).
+/// Whether browsers take a name for this machine, without asking DNS (RFC 6761).
 pub(super) fn is_loopback_name(host: &str) -> bool {
     host == "localhost" || host.strip_suffix(".localhost").is_some_and(has_labels)
 }

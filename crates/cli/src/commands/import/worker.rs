@@ -8,6 +8,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -17,7 +18,6 @@ use tokio::process::Command;
 
 use super::convert::{self, Converted};
 use super::folder::{FILE_BYTES, Reason};
-use crate::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 
@@ -64,16 +64,23 @@ pub(crate) struct ConvertFile {
 }
 
 impl ConvertFile {
-    pub(crate) async fn run(&self, _: &Context) -> Result<Exit, CliError> {
+    pub(crate) async fn run(&self) -> Result<Exit, CliError> {
         self.limit();
-        let format = self.format;
+        // Nothing else in this process logs.
+        if log::set_logger(&OutOfMemory).is_ok() {
+            log::set_max_level(log::LevelFilter::Warn);
+        }
+        let (format, memory_mib) = (self.format, self.memory_mib);
         let work = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<bool> {
             let mut bytes = Vec::new();
             io::stdin().lock().take(FILE_BYTES as u64).read_to_end(&mut bytes)?;
-            let converted = match format {
+            let mut converted = match format {
                 Format::Html => convert::html(&bytes),
                 Format::Pdf => convert::pdf(&bytes),
             };
+            if OUT_OF_MEMORY.load(Ordering::Relaxed) {
+                converted = Err(format!("needs more than {memory_mib} MiB of memory"));
+            }
             let mut out = io::stdout().lock();
             match &converted {
                 Ok(Converted { title, text }) => write!(out, "{}\n{text}", title.replace('\n', " "))?,
@@ -104,6 +111,28 @@ impl ConvertFile {
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
     }
+}
+
+/// A library of this process ran out of memory and went on without the rest of a text.
+static OUT_OF_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// Notices when that happens: the library says so in its log only.
+struct OutOfMemory;
+
+impl log::Log for OutOfMemory {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Warn
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        // The errors of `io` and of collections that could not grow.
+        let text = record.args().to_string();
+        if text.contains("out of memory") || text.contains("memory allocation failed") {
+            OUT_OF_MEMORY.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn flush(&self) {}
 }
 
 /// Converts files.
