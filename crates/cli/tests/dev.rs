@@ -377,6 +377,18 @@ fn a_local_run_leaves_unfinished_runs_alone() {
     let estimate = ["run", "--local", "--estimate", "--data-dir", nowhere.to_str().unwrap()];
     assert!(stdout(&succeeded(run("", &estimate))).contains("role calls"));
     assert!(!nowhere.exists());
+    // The model is that of the variable, whatever else is configured.
+    let configured = |args: &[&str], model: &str| {
+        let mut command = program("");
+        command.env("TREE_AGENT_MODEL_BASE_URL", "http://127.0.0.1:1").env("TREE_AGENT_MODEL", model);
+        lines(&succeeded(command.args(args).output().unwrap())).remove(0)
+    };
+    let estimate = [&estimate[..], &["-o", "jsonl"]].concat();
+    for (variable, model) in [("", "llm"), ("offline", "offline"), ("openai:gpt-4o", "openai:gpt-4o")] {
+        assert_eq!(configured(&estimate, variable)["model"], model);
+    }
+    let offline = configured(&[&local[..], &["Why?"]].concat(), "offline");
+    assert_eq!(offline["payload"]["model"], "offline", "{offline}");
 
     let dev = Dev::start(data.path());
     let watched = lines(&succeeded(run(&dev.server, &["watch", id, "-o", "jsonl"])));

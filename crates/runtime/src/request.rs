@@ -277,6 +277,9 @@ async fn observe(
         record.code = Some(otherwise);
     }
     if body.is_end_stream() {
+        if client.is_http2 {
+            client.reader.head();
+        }
         return Response::from_parts(parts, body);
     }
     let body = match place {

@@ -7,6 +7,7 @@
 mod accept;
 pub(crate) mod answers;
 mod args;
+mod blocked;
 pub(crate) mod bodies;
 pub(crate) mod connection;
 mod framing;

@@ -53,7 +53,7 @@ pub(crate) struct Run {
     dir: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Files of --dir")]
     selection: Selection,
-    /// The model of all roles, or "help" for a list [default: the server's]
+    /// The model of all roles, or "help" for a list [default: the server's; with --local that of TREE_AGENT_MODEL]
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
     /// How the tree grows
@@ -133,7 +133,7 @@ impl Run {
         let (budgets, search) = self.limits()?;
         let spec = RunSpec {
             budgets: Budgets::from_wire(budgets)?,
-            model: self.model.clone(),
+            model: self.model(),
             display_name: self.name.clone(),
             labels: self.label.iter().cloned().collect(),
             strategy: self.strategy,
@@ -191,6 +191,14 @@ impl Run {
         Ok((self.budgets.of_plans(&self.plans), None))
     }
 
+    /// The model of the run; empty for the default.
+    fn model(&self) -> String {
+        if self.local && self.model.is_empty() {
+            return std::env::var("TREE_AGENT_MODEL").unwrap_or_default();
+        }
+        self.model.clone()
+    }
+
     async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {
         let estimate = if self.local {
             estimate::of_this_process(&asked.spec, asked.verify, &self.embedded.roles.models())
@@ -215,7 +223,8 @@ impl Run {
         let access = Access { allow_plaintext_token, ..Access::default() };
         let data = Data::Dir(&data_dir, unfinished);
         let mut cluster =
-            Cluster::start(anywhere, data, &self.model, self.scripted, &self.embedded.roles, &access).await?;
+            Cluster::start(anywhere, data, &self.model(), self.scripted, &self.embedded.roles, &access)
+                .await?;
         let dir = data_dir.display();
         if cluster.left_alone > 0 {
             context.out.note(format!(

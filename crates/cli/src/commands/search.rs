@@ -76,7 +76,8 @@ pub(crate) struct Search {
     #[command(flatten, next_help_heading = "Files of --dir")]
     selection: Selection,
     /// The model of all roles, or "help" for a list [default: llm when a language model is set, else offline]
-    #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
+    #[arg(short, long, value_name = "MODEL", env = "TREE_AGENT_MODEL", default_value = "", hide_default_value = true,
+          add = complete::models())]
     model: String,
     #[command(flatten)]
     search: SearchArgs,

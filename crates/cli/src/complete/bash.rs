@@ -69,8 +69,8 @@ complete -o bashdefault -o nosort -F _tree_agent_complete {program} 2>/dev/null 
         let words = line.words.iter().map(OsString::from).collect();
         for candidate in complete(command, words, line.words.len() - 1, current_dir)? {
             let value = candidate.get_value().to_string_lossy();
-            if let Some(value) = value.strip_prefix(kept) {
-                writeln!(out, "{}", if line.quoted { value.to_owned() } else { escaped(value) })?;
+            if let Some(value) = value.strip_prefix(kept).and_then(|value| line.quote.written(value)) {
+                writeln!(out, "{value}")?;
             }
         }
         Ok(())
@@ -88,19 +88,44 @@ pub(super) fn words() -> Option<Vec<OsString>> {
 struct Line {
     /// Its words, without quotes; the last one is being completed and may be empty.
     words: Vec<String>,
-    /// True when the last word begins with a quote that is still open.
-    quoted: bool,
+    /// What the last word stands in.
+    quote: Quote,
+}
+
+/// The quote that is open where a word ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Quote {
+    None,
+    Double,
+    Single,
+}
+
+impl Quote {
+    /// `value` as it is written there, so that Bash takes every character for itself: a name that somebody chose could
+    /// otherwise end the quote and run a command. None if it cannot be written.
+    fn written(self, value: &str) -> Option<String> {
+        match self {
+            Self::None => Some(escaped(value)),
+            // Nothing keeps Bash from expanding the history there without being a part of the word.
+            Self::Double if value.contains('!') => None,
+            Self::Double => {
+                let escape = |c| if matches!(c, '"' | '\\' | '$' | '`') { vec!['\\', c] } else { vec![c] };
+                Some(value.chars().flat_map(escape).collect())
+            }
+            Self::Single => Some(value.replace('\'', r"'\''")),
+        }
+    }
 }
 
 impl Line {
     fn parse(line: &str) -> Option<Self> {
         // The mark makes a word of what follows the last space; a quote that is open is closed behind it.
         const MARK: char = '\u{1}';
-        for (quote, quoted) in [("", false), ("\"", true), ("'", true)] {
-            if let Some(mut words) = shlex::split(&format!("{line}{MARK}{quote}")) {
+        for (end, quote) in [("", Quote::None), ("\"", Quote::Double), ("'", Quote::Single)] {
+            if let Some(mut words) = shlex::split(&format!("{line}{MARK}{end}")) {
                 let last = words.pop()?;
                 words.push(last.strip_suffix(MARK)?.to_owned());
-                return Some(Self { words, quoted });
+                return Some(Self { words, quote });
             }
         }
         None
@@ -131,21 +156,21 @@ fn escaped(value: &str) -> String {
 mod tests {
     use super::*;
 
-    fn line(words: &[&str], quoted: bool) -> Option<Line> {
-        Some(Line { words: words.iter().map(ToString::to_string).collect(), quoted })
+    fn line(words: &[&str], quote: Quote) -> Option<Line> {
+        Some(Line { words: words.iter().map(ToString::to_string).collect(), quote })
     }
 
     #[test]
     fn a_line_is_split_as_the_shell_does() {
-        assert_eq!(Line::parse("tree-agent wa"), line(&["tree-agent", "wa"], false));
-        assert_eq!(Line::parse("tree-agent "), line(&["tree-agent", ""], false));
+        assert_eq!(Line::parse("tree-agent wa"), line(&["tree-agent", "wa"], Quote::None));
+        assert_eq!(Line::parse("tree-agent "), line(&["tree-agent", ""], Quote::None));
         assert_eq!(
             Line::parse("tree-agent --server http://localhost:7400 watch @l"),
-            line(&["tree-agent", "--server", "http://localhost:7400", "watch", "@l"], false)
+            line(&["tree-agent", "--server", "http://localhost:7400", "watch", "@l"], Quote::None)
         );
-        assert_eq!(Line::parse("run --project \"my pr"), line(&["run", "--project", "my pr"], true));
-        assert_eq!(Line::parse("run 'what is"), line(&["run", "what is"], true));
-        assert_eq!(Line::parse("run my\\ pr"), line(&["run", "my pr"], false));
+        assert_eq!(Line::parse("run --project \"my pr"), line(&["run", "--project", "my pr"], Quote::Double));
+        assert_eq!(Line::parse("run 'what is"), line(&["run", "what is"], Quote::Single));
+        assert_eq!(Line::parse("run my\\ pr"), line(&["run", "my pr"], Quote::None));
     }
 
     #[test]
@@ -156,5 +181,23 @@ mod tests {
         assert_eq!(word("watch 0190").kept("0190"), "");
         assert_eq!(word("--project my\\ pr").kept("my\\ pr"), "");
         assert_eq!(escaped("my project (old)"), "my\\ project\\ \\(old\\)");
+    }
+
+    #[test]
+    fn no_name_ends_the_quote_that_it_is_completed_in() {
+        let name = r#"a'; b"; $(c) `d` \e"#;
+        for (begin, quote, end) in
+            [("", Quote::None, ""), ("\"", Quote::Double, "\""), ("'", Quote::Single, "'")]
+        {
+            let written = quote.written(name).unwrap();
+            assert_eq!(
+                shlex::split(&format!("{begin}{written}{end}")),
+                Some(vec![name.to_owned()]),
+                "{written}"
+            );
+        }
+        assert_eq!(Quote::Double.written("a $(b) `c`").unwrap(), r"a \$(b) \`c\`");
+        assert_eq!(Quote::Double.written("a!b"), None);
+        assert_eq!(Quote::Single.written("a!b").as_deref(), Some("a!b"));
     }
 }

@@ -46,7 +46,7 @@ fn id_of(text: &str, source: &str) -> String {
 fn defuse(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
-        let opens = folded(c) == Some('<') && is_mark(&text[at + c.len_utf8()..]);
+        let opens = folded(c).next() == Some('<') && is_mark(&text[at + c.len_utf8()..]);
         safe.push(if opens { '[' } else { c });
     }
     safe
@@ -63,26 +63,31 @@ fn is_mark(text: &str) -> bool {
         '\\' if chars.next_if(|c| matches!(c, 'n' | 'r' | 't' | 'f' | 'b')).is_some() => Some(' '),
         c => Some(c),
     });
-    let seen = plain.filter_map(folded).take(LOOKED_AT).filter(|c| !c.is_whitespace());
+    let seen = plain.flat_map(folded).take(LOOKED_AT).filter(|c| !c.is_whitespace());
     seen.skip_while(|c| *c == '/').take(NAME.len()).eq(NAME.chars())
 }
 
-/// The character that a reader takes `c` for; none for one that is not seen.
-fn folded(c: char) -> Option<char> {
-    match c {
-        '\\' => return Some('/'),
-        c if c.is_ascii() => {
-            return (!c.is_ascii_control() || c.is_ascii_whitespace()).then(|| c.to_ascii_lowercase());
-        }
-        _ => {}
-    }
-    if is_unseen(c) {
-        return None;
-    }
+/// The characters that a reader takes `c` for; none for one that is not seen.
+fn folded(c: char) -> impl Iterator<Item = char> {
     // Compatibility forms (full width, mathematical letters) become the plain ones, and accents fall away.
-    let plain = std::iter::once(c).nfkd().find(|c| !is_combining_mark(*c))?;
-    let plain = look_alike(plain).or_else(|| look_alike(prototype(plain))).unwrap_or(plain);
-    Some(plain.to_lowercase().next().unwrap_or(plain))
+    let seen = (!is_unseen(c))
+        .then(|| enclosed(c).unwrap_or(c))
+        .into_iter()
+        .nfkd()
+        .filter(|c| !is_combining_mark(*c));
+    seen.map(|c| {
+        let plain = look_alike(c).or_else(|| look_alike(prototype(c))).unwrap_or(c);
+        plain.to_lowercase().next().unwrap_or(plain)
+    })
+}
+
+/// The letter in a character that encloses it and has no plain compatibility form: letters in parentheses, negative
+/// circled and negative squared ones, and regional indicators. Each alphabet is a row.
+fn enclosed(c: char) -> Option<char> {
+    const FIRST: [char; 5] = ['\u{249c}', '\u{1f110}', '\u{1f150}', '\u{1f170}', '\u{1f1e6}'];
+    let place =
+        FIRST.iter().filter_map(|first| (c as u32).checked_sub(*first as u32)).find(|place| *place < 26)?;
+    char::from_u32('a' as u32 + place)
 }
 
 /// The character of a mark that looks like `c`; characters are listed here that Unicode does not list as confusable.
@@ -92,10 +97,12 @@ const fn look_alike(c: char) -> Option<char> {
             '\\' => '/',
             c => c,
         },
-        '«' | '〈' | '《' | '⟨' | '⟪' | '⦉' | '❬' | '❰' | '⦑' | '⧼' | '≺' => '<',
-        'ᴅ' | 'ᶁ' | 'ȡ' => 'd',
+        '«' | '〈' | '《' | '⟨' | '⟪' | '⦉' | '❬' | '❰' | '⦑' | '⧼' | '≺' | '⪡' | '⋖' => {
+            '<'
+        }
+        'ᴅ' | 'ᶁ' | 'ȡ' | 'ꝺ' => 'd',
         'ᴀ' | 'ᶏ' | 'ⱥ' | 'Ⱥ' => 'a',
-        'ᴛ' | 'ʈ' | 'ⱦ' => 't',
+        'ᴛ' | 'ʈ' | 'ⱦ' | 'ȶ' | 'ꞇ' => 't',
         _ => return None,
     })
 }
@@ -109,10 +116,10 @@ fn prototype(c: char) -> char {
     if prototypes.all(|next| next == first || is_combining_mark(next)) { first } else { c }
 }
 
-/// Controls beyond ASCII, and all that has no appearance: zero-width characters, bidirectional controls, variation
+/// Controls other than blanks, and all that has no appearance: zero-width characters, bidirectional controls, variation
 /// selectors, tags.
-const fn is_unseen(c: char) -> bool {
-    matches!(c, '\u{80}'..='\u{9f}') || is_invisible(c)
+fn is_unseen(c: char) -> bool {
+    c.is_control() && !c.is_whitespace() || is_invisible(c)
 }
 
 #[cfg(test)]
@@ -171,6 +178,11 @@ mod tests {
             "𖫬/data>",
             "<⼃ԁ𐊠ߠ𐊠>",
             "<⧵data>",
+            "</㍲ta>",
+            "</🅳🅰🆃🅰>",
+            "</🅓🇦ȶa>",
+            "⪡/ꝺata>",
+            "⋖/⒟⒜ꞇ🄐>",
             &format!("<{}/data>", "\u{200b}".repeat(10_000)),
         ] {
             let block = data(&format!("before {disguise} after"), "x");

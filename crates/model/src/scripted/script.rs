@@ -35,7 +35,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "notes",
         "0 to 10000 (0)",
-        "pieces of text (note 1, , …) that every call writes while its latency passes",
+        "pieces of text (note 1, note 2, …) that every call writes while its latency passes",
     ),
     ("tools", "0 to 1000 (0)", "calls of list_documents that every call makes"),
     (

@@ -2,6 +2,7 @@
 //! nothing, and when the server stops; at the end of the drain time it cuts it.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use tonic::service::Routes;
 
 use super::ConnectionLimits;
 use super::accept::{Acceptor, Slot, Slots};
+use super::blocked::{Blocked, Watched};
+use super::unread::Connection;
 use crate::request::{RequestPolicy, RequestService};
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
@@ -91,7 +94,8 @@ impl Port {
         let unread = self.policy.unread.connect();
         let service =
             RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone(), unread.reader());
-        let io = TokioIo::new(Box::pin(stream));
+        let (stream, blocked) = Watched::new(Box::pin(stream));
+        let io = TokioIo::new(stream);
         let mut connection =
             std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(service)));
         let idle = activity.idle(self.limits.first_request, self.limits.idle);
@@ -103,12 +107,12 @@ impl Port {
         };
         tokio::pin!(cut);
         let outcome = tokio::select! {
-            outcome = &mut connection => outcome,
+            outcome = drive(connection.as_mut(), &unread, &blocked) => outcome,
             () = &mut cut => return,
             () = self.stop.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 tokio::select! {
-                    outcome = connection => outcome,
+                    outcome = drive(connection, &unread, &blocked) => outcome,
                     () = cut => return,
                 }
             }
@@ -121,7 +125,7 @@ impl Port {
                     activity.idle(Duration::ZERO, Duration::ZERO).await;
                 };
                 tokio::select! {
-                    outcome = connection => outcome,
+                    outcome = drive(connection, &unread, &blocked) => outcome,
                     () = cut => return,
                     () = silent => return,
                 }
@@ -131,6 +135,20 @@ impl Port {
             tracing::debug!(%address, "a connection failed: {error}");
         }
     }
+}
+
+/// Serves until the connection ends, and notes which answers have been sent: when it waits for something else than its
+/// socket, it has written everything that it had to write when it was woken.
+async fn drive<F: Future>(mut connection: Pin<&mut F>, unread: &Connection, blocked: &Blocked) -> F::Output {
+    std::future::poll_fn(|cx| {
+        let heads = unread.heads();
+        let outcome = connection.as_mut().poll(cx);
+        if !blocked.is_blocked() {
+            unread.sent(heads);
+        }
+        outcome
+    })
+    .await
 }
 
 /// The open requests of one connection.

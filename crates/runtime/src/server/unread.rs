@@ -5,6 +5,9 @@
 //! thousands of connections. If too many answers of a port wait for their clients, the connection with the most of
 //! them is cut. What its streams hold goes when their tasks run, which may take a while if many tasks wait. No answers are
 //! made meanwhile if too many are to go.
+//!
+//! An answer without a body has no part that HTTP/2 could ask for. It counts until HTTP/2 has written all that it had
+//! to write.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -48,9 +51,49 @@ struct Counter {
 
 #[derive(Debug, Default)]
 struct Count {
+    /// With those that are heads only.
     answers: usize,
+    /// Answers without a body, such as errors, that HTTP/2 may not have sent yet.
+    heads: usize,
+    /// The connection has ended, and its heads with it.
+    is_closed: bool,
     /// The connection is being cut, and its answers are ending.
     is_cut: bool,
+}
+
+impl Counter {
+    /// Counts a further answer, unless `note` says that it does not count.
+    fn add(&self, unread: &Unread, note: impl FnOnce(&mut Count) -> bool) {
+        let mut count = locked(&self.count);
+        if !note(&mut count) {
+            return;
+        }
+        count.answers += 1;
+        if count.is_cut {
+            unread.0.ending.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let before = unread.0.answers.fetch_add(1, Ordering::Relaxed);
+        drop(count);
+        if before >= unread.0.limit {
+            unread.cut_worst();
+        }
+    }
+
+    /// So many answers as `which` says do not wait any more.
+    fn remove(&self, unread: &Unread, which: impl FnOnce(&mut Count) -> usize) {
+        let mut count = locked(&self.count);
+        let answers = which(&mut count);
+        count.answers -= answers;
+        if !count.is_cut {
+            unread.0.answers.fetch_sub(answers, Ordering::Relaxed);
+            return;
+        }
+        let before = unread.0.ending.fetch_sub(answers, Ordering::Relaxed);
+        if before > unread.0.limit && before - answers <= unread.0.limit {
+            unread.0.room.notify_waiters();
+        }
+    }
 }
 
 impl Unread {
@@ -134,6 +177,21 @@ impl Connection {
         self.counter.cut.cancelled().await;
     }
 
+    /// Answers without a body that have been made, and that HTTP/2 may not have sent yet.
+    pub(super) fn heads(&self) -> usize {
+        locked(&self.counter.count).heads
+    }
+
+    /// So many of them have been sent.
+    pub(super) fn sent(&self, heads: usize) {
+        if heads > 0 {
+            self.counter.remove(&self.unread, |count| {
+                count.heads -= heads;
+                heads
+            });
+        }
+    }
+
     /// What counts the answers of this connection.
     pub(super) fn reader(&self) -> Reader {
         Reader { counter: self.counter.clone(), unread: self.unread.clone() }
@@ -143,6 +201,10 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         locked(&self.unread.0.open).connections.remove(&self.id);
+        self.counter.remove(&self.unread, |count| {
+            count.is_closed = true;
+            std::mem::take(&mut count.heads)
+        });
     }
 }
 
@@ -157,6 +219,14 @@ impl Reader {
     /// Waits until there is room for an answer.
     pub(crate) async fn room(&self) {
         self.unread.room().await;
+    }
+
+    /// A new answer without a body, which counts until its connection has sent it.
+    pub(crate) fn head(&self) {
+        self.counter.add(&self.unread, |count| {
+            count.heads += usize::from(!count.is_closed);
+            !count.is_closed
+        });
     }
 
     /// A new answer, which counts until its client asks for its first part.
@@ -177,34 +247,15 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// A part was handed out; until the client has room for the next one, the answer counts.
     pub(crate) fn handed_out(&mut self) {
-        if std::mem::replace(&mut self.counts, true) {
-            return;
-        }
-        let Reader { counter, unread } = &self.reader;
-        let mut count = locked(&counter.count);
-        count.answers += 1;
-        if count.is_cut {
-            unread.0.ending.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let before = unread.0.answers.fetch_add(1, Ordering::Relaxed);
-        drop(count);
-        if before >= unread.0.limit {
-            unread.cut_worst();
+        if !std::mem::replace(&mut self.counts, true) {
+            self.reader.counter.add(&self.reader.unread, |_| true);
         }
     }
 
     /// The client has room for the next part.
     pub(crate) fn asked(&mut self) {
         if std::mem::take(&mut self.counts) {
-            let Reader { counter, unread } = &self.reader;
-            let mut count = locked(&counter.count);
-            count.answers -= 1;
-            if !count.is_cut {
-                unread.0.answers.fetch_sub(1, Ordering::Relaxed);
-            } else if unread.0.ending.fetch_sub(1, Ordering::Relaxed) == unread.0.limit + 1 {
-                unread.0.room.notify_waiters();
-            }
+            self.reader.counter.remove(&self.reader.unread, |_| 1);
         }
     }
 }
@@ -273,6 +324,27 @@ mod tests {
         // Those that are made all the same count as well.
         ending.push(first.reader().answer());
         assert!(second.reader().room().now_or_never().is_none());
+    }
+
+    #[test]
+    fn answers_without_a_body_count_until_they_are_sent() {
+        let unread = Unread::new(10);
+        let (first, second) = (unread.connect(), unread.connect());
+        let heads = |connection: &Connection, number| (0..number).for_each(|_| connection.reader().head());
+        heads(&first, 7);
+        first.sent(first.heads() - 2);
+        assert_eq!((first.heads(), unread.answers()), (2, 2));
+        heads(&first, 6);
+        heads(&second, 3);
+        assert!(is_cut(&first) && !is_cut(&second));
+        assert_eq!((unread.answers(), unread.0.ending.load(Ordering::Relaxed)), (3, 8));
+        // With its connection everything ends that it has not sent, and what comes too late does not count.
+        let reader = first.reader();
+        drop(first);
+        reader.head();
+        assert_eq!((unread.answers(), unread.0.ending.load(Ordering::Relaxed)), (3, 0));
+        drop(second);
+        assert_eq!(unread.answers(), 0);
     }
 
     #[test]
