@@ -7,7 +7,7 @@ mod terminal;
 
 use std::path::Path;
 
-use fake::{Fake, log, run_id};
+use fake::{Fake, HOSTILE_NAME, log, run_id};
 use pty_process::blocking::Command;
 use terminal::Terminal;
 use tree_agent_contract::{NodeId, RunStatus};
@@ -32,6 +32,17 @@ fn completions(server: &str) -> Vec<(String, String)> {
     ]
 }
 
+/// Names that somebody else chose, in each of the quotes of Bash. Other shells complete nothing in a quote.
+fn quoted() -> Vec<(String, String)> {
+    let case = |typed: &str, becomes: &str| (typed.to_owned(), becomes.to_owned());
+    assert_eq!(HOSTILE_NAME, "it's $(touch run)");
+    vec![
+        case("tree-agent run why --project it", r"tree-agent run why --project it\'s\ \$\(touch\ run\)"),
+        case("tree-agent run why --project \"it", r#"tree-agent run why --project "it's \$(touch run)""#),
+        case("tree-agent run why --project 'it", r"tree-agent run why --project 'it'\''s $(touch run)'"),
+    ]
+}
+
 /// Starts `shell` with completions, and tries them all.
 async fn completes(shell: &str, arguments: &[&str], set_up: &str) {
     let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
@@ -53,7 +64,8 @@ async fn completes(shell: &str, arguments: &[&str], set_up: &str) {
         // Quoted, so that the echo of the command is no answer to it.
         terminal.press(&format!("{set_up}; export TREE_AGENT_SERVER={server}; echo set'-'up\n"));
         terminal.wait_for_text("set-up");
-        for (typed, becomes) in completions(&server) {
+        let quoted = if shell == "bash" { quoted() } else { Vec::new() };
+        for (typed, becomes) in completions(&server).into_iter().chain(quoted) {
             terminal.press(&typed);
             terminal.wait_for_text(&typed);
             terminal.press("\t");

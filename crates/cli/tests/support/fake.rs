@@ -474,7 +474,9 @@ impl ProjectService for Fake {
         request: Request<pb::ListProjectsRequest>,
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let name = request.into_inner().name_contains;
-        let projects = vec![project()].into_iter().filter(|project| project.name.contains(&name)).collect();
+        let hostile = pb::Project { name: HOSTILE_NAME.into(), ..project() };
+        let projects =
+            [project(), hostile].into_iter().filter(|project| project.name.contains(&name)).collect();
         Ok(Response::new(pb::ListProjectsResponse { projects, next_page_token: String::new() }))
     }
 
@@ -511,6 +513,9 @@ impl ProjectService for Fake {
         Err(Status::unimplemented("not in this script"))
     }
 }
+
+/// The name of a project that a shell would run, where it is not quoted.
+pub(crate) const HOSTILE_NAME: &str = "it's $(touch run)";
 
 fn project() -> pb::Project {
     pb::Project {
