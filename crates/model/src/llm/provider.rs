@@ -212,7 +212,19 @@ impl Provider {
         if let Some(first) = self.first.get() {
             return Ok(first.clone());
         }
-        let list = self.list(Duration::from_secs(10)).await?;
+        // A provider that is busy or broken is asked again, as for an answer.
+        let mut waits = self.retries.build();
+        let list = loop {
+            let failure = match self.list(Duration::from_secs(10)).await {
+                Ok(list) => break list,
+                Err(failure) => failure,
+            };
+            let may_pass = matches!(failure.kind, FailureKind::Overloaded | FailureKind::Server);
+            match waits.next().filter(|_| may_pass) {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None => return Err(failure),
+            }
+        };
         let id = list["data"][0]["id"].as_str().or_else(|| list["models"][0]["name"].as_str());
         let id = id.ok_or_else(|| {
             let message = format!("{} lists no model; set TREE_AGENT_MODEL_BALANCED", self.shown());

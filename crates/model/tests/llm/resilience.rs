@@ -23,6 +23,19 @@ async fn busy_and_broken_providers_are_asked_again() {
 }
 
 #[tokio::test]
+async fn a_list_of_models_that_is_not_given_is_asked_for_again() {
+    for answer in [busy("1"), status(503, "oops")] {
+        let provider = Provider::always(text(&direct())).await;
+        provider.models(answer);
+        // Only the address is set, so the first model of the list is meant.
+        let args = LlmArgs { model_balanced: String::new(), ..served_by(&provider) };
+        let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+        assert_eq!(outcome.error().kind, RoleErrorKind::Overloaded);
+        assert_eq!((provider.listed(), provider.asked().len()), (3, 0), "as often as is set");
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_stays_busy_is_overloaded() {
     let provider = Provider::always(busy("0")).await;
     let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
