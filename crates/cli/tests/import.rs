@@ -11,10 +11,12 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use dev::{Dev, code, lines, program, run, stderr, stdout, succeeded};
 use pdf::{file_of, pdf_of};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
@@ -284,37 +286,42 @@ fn bomb(bytes: usize) -> Vec<u8> {
 }
 
 /// The exit code of the process that converts a PDF; none if it was ended from outside.
-fn convert(file: &[u8], limits: &[&str]) -> (Option<i32>, String) {
-    let mut worker = program("")
+async fn convert(file: &[u8], limits: &[&str]) -> (Option<i32>, String) {
+    let mut worker = tokio::process::Command::new(env!("CARGO_BIN_EXE_tree-agent"))
         .args(["convert-file", "pdf"])
         .args(limits)
         // As the import starts it.
+        .env_clear()
         .env("MIMALLOC_ARENA_RESERVE", "0")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
+        .kill_on_drop(true)
         .spawn()
         .expect("the program starts");
-    worker.stdin.take().unwrap().write_all(file).unwrap();
-    let output = worker.wait_with_output().unwrap();
-    (output.status.code(), stdout(&output))
+    worker.stdin.take().unwrap().write_all(file).await.unwrap();
+    // A process that is stuck for want of memory is killed, as the import does when its patience is over.
+    match tokio::time::timeout(Duration::from_secs(60), worker.wait_with_output()).await {
+        Ok(output) => output.map(|output| (output.status.code(), stdout(&output))).unwrap(),
+        Err(_) => (None, String::new()),
+    }
 }
 
-#[test]
-fn a_conversion_has_so_much_memory_and_time() {
+#[tokio::test]
+async fn a_conversion_has_so_much_memory_and_time() {
     // Within the limits it is only a blank page.
-    assert_eq!(convert(&bomb(8 << 20), &[]).0, Some(0));
+    assert_eq!(convert(&bomb(8 << 20), &[]).await.0, Some(0));
     // How it ends without memory depends on what was asked for last. It never succeeds with a part of the text.
     let bomb = bomb(256 << 20);
     for _ in 0..10 {
-        let (code, why) = convert(&bomb, &["--memory-mib", "320"]);
+        let (code, why) = convert(&bomb, &["--memory-mib", "320"]).await;
         assert!(
             code != Some(0) && (code != Some(65) || why == "needs more than 320 MiB of memory"),
             "{code:?} {why}"
         );
     }
-    assert_eq!(convert(&bomb, &["--seconds", "1"]).0, None);
-    let (code, why) = convert(b"no PDF", &[]);
+    assert_eq!(convert(&bomb, &["--seconds", "1"]).await.0, None);
+    let (code, why) = convert(b"no PDF", &[]).await;
     assert_eq!(code, Some(65));
     assert!(why.starts_with("is no PDF that can be read: "), "{why}");
 }

@@ -5,6 +5,7 @@
 //! writes a line with the title and then the text. It limits itself before it reads: memory, processor time and files.
 //! The import waits for it at most [`PATIENCE`], takes at most [`FILE_BYTES`] of text, and kills it.
 
+use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -71,7 +72,7 @@ impl ConvertFile {
             log::set_max_level(log::LevelFilter::Warn);
         }
         let (format, memory_mib) = (self.format, self.memory_mib);
-        let work = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<bool> {
+        let work = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<Infallible> {
             let mut bytes = Vec::new();
             io::stdin().lock().take(FILE_BYTES as u64).read_to_end(&mut bytes)?;
             let mut converted = match format {
@@ -87,14 +88,13 @@ impl ConvertFile {
                 Err(why) => out.write_all(why.as_bytes())?,
             }
             out.flush()?;
-            Ok(converted.is_ok())
+            // At once: where memory is short, every further step may fail. Nothing else is running here, and the
+            // number of a failure is not one of this program's exit codes.
+            std::process::exit(if converted.is_ok() { 0 } else { AT_FAULT })
         });
         let work = work.map_err(|e| CliError::Other(format!("cannot start a thread: {e}")))?;
         let done = tokio::task::spawn_blocking(move || work.join()).await;
         match done {
-            Ok(Ok(Ok(true))) => Ok(Exit::Success),
-            // Nothing else is running here, and the number is not one of this program's exit codes.
-            Ok(Ok(Ok(false))) => std::process::exit(AT_FAULT),
             Ok(Ok(Err(error))) => Err(error.into()),
             Ok(Err(_)) | Err(_) => Err(CliError::Other("the conversion panicked".into())),
         }
