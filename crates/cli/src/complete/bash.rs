@@ -106,6 +106,9 @@ impl Quote {
     fn written(self, value: &str) -> Option<String> {
         match self {
             Self::None => Some(escaped(value)),
+            // Bash does not close a quote behind its own character.
+            Self::Double if value.ends_with('"') => None,
+            Self::Single if value.ends_with('\'') => None,
             // Nothing keeps Bash from expanding the history there without being a part of the word.
             Self::Double if value.contains('!') => None,
             Self::Double => {
@@ -198,6 +201,7 @@ mod tests {
         }
         assert_eq!(Quote::Double.written("a $(b) `c`").unwrap(), r"a \$(b) \`c\`");
         assert_eq!(Quote::Double.written("a!b"), None);
+        assert_eq!((Quote::Double.written("a\""), Quote::Single.written("a'")), (None, None));
         assert_eq!(Quote::Single.written("a!b").as_deref(), Some("a!b"));
     }
 }

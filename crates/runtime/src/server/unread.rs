@@ -12,12 +12,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// The default limit.
 pub(super) const ANSWERS: usize = 16_384;
+
+/// How long a request waits for answers to end. They end as fast as the machine can drop them.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The unread answers of a port. Clones count together.
 #[derive(Clone, Debug)]
@@ -26,9 +30,9 @@ pub(crate) struct Unread(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     limit: usize,
-    /// The answers of all connections that are not cut.
+    /// The answers of all open connections.
     answers: AtomicUsize,
-    /// The answers of connections that are cut, and whose tasks have not ended yet.
+    /// The answers of connections that are over, and whose tasks have not ended yet.
     ending: AtomicUsize,
     /// Notified when there is room for further answers.
     room: Notify,
@@ -57,8 +61,8 @@ struct Count {
     heads: usize,
     /// The connection has ended, and its heads with it.
     is_closed: bool,
-    /// The connection is being cut, and its answers are ending.
-    is_cut: bool,
+    /// The connection is being cut or has ended, and its answers are ending.
+    is_over: bool,
 }
 
 impl Counter {
@@ -69,7 +73,7 @@ impl Counter {
             return;
         }
         count.answers += 1;
-        if count.is_cut {
+        if count.is_over {
             unread.0.ending.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -85,7 +89,7 @@ impl Counter {
         let mut count = locked(&self.count);
         let answers = which(&mut count);
         count.answers -= answers;
-        if !count.is_cut {
+        if !count.is_over {
             unread.0.answers.fetch_sub(answers, Ordering::Relaxed);
             return;
         }
@@ -93,6 +97,18 @@ impl Counter {
         if before > unread.0.limit && before - answers <= unread.0.limit {
             unread.0.room.notify_waiters();
         }
+    }
+
+    /// The connection is over: its answers count as ending from now on. Returns their number, or none if it was over
+    /// before.
+    fn end(&self, unread: &Unread) -> Option<usize> {
+        let mut count = locked(&self.count);
+        if std::mem::replace(&mut count.is_over, true) {
+            return None;
+        }
+        unread.0.answers.fetch_sub(count.answers, Ordering::Relaxed);
+        unread.0.ending.fetch_add(count.answers, Ordering::Relaxed);
+        Some(count.answers)
     }
 }
 
@@ -140,19 +156,16 @@ impl Unread {
     fn cut_worst(&self) {
         let open = locked(&self.0.open);
         // One of several that come here at the same time may have been enough.
-        if self.answers() <= self.0.limit {
+        let of = self.answers();
+        if of <= self.0.limit {
             return;
         }
         let unread = |counter: &&Arc<Counter>| {
             let count = locked(&counter.count);
-            if count.is_cut { 0 } else { count.answers }
+            if count.is_over { 0 } else { count.answers }
         };
         let Some(worst) = open.connections.values().max_by_key(unread) else { return };
-        let mut count = locked(&worst.count);
-        count.is_cut = true;
-        let (answers, of) = (count.answers, self.0.answers.fetch_sub(count.answers, Ordering::Relaxed));
-        self.0.ending.fetch_add(answers, Ordering::Relaxed);
-        drop(count);
+        let Some(answers) = worst.end(self) else { return };
         self.0.cut.fetch_add(1, Ordering::Relaxed);
         worst.cut.cancel();
         tracing::warn!(
@@ -205,6 +218,7 @@ impl Drop for Connection {
             count.is_closed = true;
             std::mem::take(&mut count.heads)
         });
+        self.counter.end(&self.unread);
     }
 }
 
@@ -216,9 +230,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Waits until there is room for an answer.
+    /// Waits until there is room for an answer, up to [`PATIENCE`].
     pub(crate) async fn room(&self) {
-        self.unread.room().await;
+        let _ = tokio::time::timeout(PATIENCE, self.unread.room()).await;
     }
 
     /// A new answer without a body, which counts until its connection has sent it.
@@ -293,18 +307,32 @@ mod tests {
         assert!(![&few, &many, &none].into_iter().any(is_cut));
         some.extend(answers(&few, 1));
         assert_eq!([is_cut(&few), is_cut(&many), is_cut(&none)], [false, true, false]);
-        // Its answers do not count any more, whether they have ended or not.
+        // Its answers do not count any more, whether they have ended or not. It is not cut again.
         assert_eq!((unread.answers(), unread.cut()), (5, 1));
-        let more = answers(&many, 3);
+        let more = answers(&many, 10);
         assert_eq!(unread.answers(), 5);
         drop((most, more, many));
         assert_eq!(unread.answers(), 5);
         some.extend(answers(&few, 5));
+        assert_eq!((unread.answers(), unread.cut()), (10, 1));
         let rest = answers(&none, 1);
         assert_eq!((is_cut(&few), is_cut(&none), unread.cut()), (true, false, 2));
         assert_eq!(unread.answers(), 1);
         drop((some, rest, few, none));
         assert_eq!((unread.answers(), locked(&unread.0.open).connections.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_answers_of_a_connection_that_has_ended_cut_no_other() {
+        let unread = Unread::new(10);
+        let (ended, innocent) = (unread.connect(), unread.connect());
+        let ending = answers(&ended, 10);
+        drop(ended);
+        assert_eq!((unread.answers(), unread.0.ending.load(Ordering::Relaxed)), (0, 10));
+        let few = answers(&innocent, 10);
+        assert!(!is_cut(&innocent));
+        drop((ending, few, innocent));
+        assert_eq!((unread.answers(), unread.0.ending.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[tokio::test]
