@@ -65,15 +65,33 @@ fn word_end(text: &str) -> usize {
 
 /// The length of what `open` at the start of `text` and its `close` enclose, on one line.
 fn closed(text: &str, open: char, close: char) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, c) in text.char_indices().take_while(|(at, c)| *at < WITH_SPACE && *c != '\n') {
+    let (mut at, mut depth) = (0, 0_usize);
+    while let Some(c) = text[at..].chars().next().filter(|c| at < WITH_SPACE && *c != '\n') {
+        if let Some(title) = title(text, at).filter(|_| open == '(') {
+            at += title;
+            continue;
+        }
         depth += usize::from(c == open);
         depth -= usize::from(c == close);
+        at += c.len_utf8();
         if depth == 0 {
-            return Some(at + c.len_utf8());
+            return Some(at);
         }
     }
     None
+}
+
+/// The length of the title of a link at `at` in `text`, with its quotes, behind white space.
+fn title(text: &str, at: usize) -> Option<usize> {
+    let behind_space = text[..at].ends_with(|c: char| c.is_ascii_whitespace());
+    quoted(&text[at..]).filter(|length| behind_space && !text[at..at + length].contains('\n'))
+}
+
+/// The length of what stands in quotes at the start of `text`, with the quotes.
+fn quoted(text: &str) -> Option<usize> {
+    let quote = text.bytes().next().filter(|b| matches!(b, b'"' | b'\''))?;
+    let end = text.bytes().take(WITH_SPACE).skip(1).position(|b| b == quote)?;
+    Some(end + 2)
 }
 
 /// `word` without the marks that `drops` chooses, without tags of HTML, what makes a part of it a link, marks of footnotes
@@ -111,7 +129,7 @@ fn tag(text: &str) -> Option<usize> {
             comment.bytes().take(WITH_SPACE).collect::<Vec<u8>>().windows(3).position(|w| w == b"-->")?;
         return Some(end + "<!---->".len());
     }
-    let end = inner.bytes().take(WITH_SPACE).take_while(|b| *b != b'<').position(|b| b == b'>')?;
+    let end = tag_end(inner)?;
     let name = inner[..end].strip_prefix('/').unwrap_or(&inner[..end]);
     let name = name.strip_suffix('/').unwrap_or(name).trim_end();
     let letters = name.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'-').count();
@@ -121,6 +139,27 @@ fn tag(text: &str) -> Option<usize> {
     let is_tag =
         attributes.is_empty() || attributes.starts_with(char::is_whitespace) && attributes.contains('=');
     (plain && is_tag).then_some(end + 2)
+}
+
+/// Where the `>` of the tag is that `inner` is behind its `<`. One in the quotes of an attribute ends no tag.
+fn tag_end(inner: &str) -> Option<usize> {
+    let bytes = inner.as_bytes();
+    let (mut at, mut is_value) = (0, false);
+    while at < WITH_SPACE.min(bytes.len()) {
+        match bytes[at] {
+            b'>' => return Some(at),
+            b'<' => return None,
+            b'"' | b'\'' if is_value => {
+                // A quote that nothing closes is a character of the value.
+                at += quoted(&inner[at..]).unwrap_or(1);
+                is_value = false;
+                continue;
+            }
+            b => is_value = b == b'=' || is_value && b.is_ascii_whitespace(),
+        }
+        at += 1;
+    }
+    None
 }
 
 /// The length of the mark of a footnote at the start of `text`: `[^1]`.
@@ -156,12 +195,18 @@ impl<'a> Links<'a> {
         let is_open = word.rfind('[') > word.rfind(']');
         let (mut open, mut pairs) = (Vec::new(), BTreeMap::new());
         if last_end.is_some() {
-            for (at, b) in word.bytes().enumerate() {
+            let mut at = 0;
+            while let Some(&b) = word.as_bytes().get(at) {
                 match b {
                     b'(' => open.push(at),
                     b')' => open.pop().map(|from| pairs.insert(from, at)).map_or((), drop),
+                    b'"' | b'\'' if !open.is_empty() => {
+                        at += title(word, at).unwrap_or(1);
+                        continue;
+                    }
                     _ => {}
                 }
+                at += 1;
             }
         }
         Self { word, last_end, is_open, closing: [0; 2], pairs }

@@ -121,6 +121,8 @@ async fn a_word_among_signs_escapes_and_marks_is_not_called_missing() {
         ("Kırbakkale iyi.", "KIRBAKKALE"),
         ("KIRBAKKALE iyi.", "Kırbakkale"),
         ("The Zir<wbr />vane works.", "Zirvane"),
+        ("The Zir<span title=\"a > b\">vane</span> works.", "Zirvane"),
+        ("The [Zir](http://x \"a ) b\")vane works.", "Zirvane"),
         ("The <em>Zir</em >vane works.", "Zirvane"),
         ("The [Z](a(b)c)irvane works.", "Zirvane"),
         ("The [Zirvane](x)next works.", "Zirvane"),

@@ -26,8 +26,8 @@ use crate::request::{RequestPolicy, RequestService};
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Maximum bytes of the head of an HTTP/1.1 request.
-const HEAD_BYTES: usize = 64 * 1024;
+/// Maximum bytes of the head of an HTTP/1.1 request. A head that is not complete counts in no budget.
+const HEAD_BYTES: usize = 32 * 1024;
 /// Time for the closing handshake of a connection that is closed because it is idle.
 const LINGER: Duration = Duration::from_secs(2);
 

@@ -119,7 +119,8 @@ fn is_ip(host: &str) -> bool {
     }
 }
 
-/// Whether browsers take a name for this machine, without asking DNS (RFC 6761).
+/// Whether browsers take a name for this machine, without asking DNS (RFC 6761). Other clients may ask: see
+/// [`crate::channel::is_loopback`].
 pub(super) fn is_loopback_name(host: &str) -> bool {
     host == "localhost" || host.strip_suffix(".localhost").is_some_and(has_labels)
 }
