@@ -163,3 +163,26 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await close(second);
   });
 });
+
+// A browser says that a dialog was closed in a task of its own. A key may come before, and has opened the next one then.
+it('the dialog that a key opens stays when the one before says that it was closed', async () => {
+  hold();
+  const run = await gateway.run('Walk on and on', 'llm');
+  const page = await open(browser, `${gateway.url}/runs/${run}`);
+  await connection(page, 'live');
+  await page.locator('[data-card]').first().waitFor();
+  await page.keyboard.press('g');
+  await page.getByRole('dialog', { name: 'Guide this node' }).waitFor();
+  await page.evaluate(
+    () =>
+      new Promise<void>((said) => {
+        const guide = document.querySelector<HTMLDialogElement>('dialog[open]');
+        guide?.addEventListener('close', () => setTimeout(said));
+        guide?.close();
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }));
+      }),
+  );
+  expect(await page.getByRole('dialog', { name: 'Pause this run?' }).count()).toBe(1);
+  await close(page);
+  release();
+});
