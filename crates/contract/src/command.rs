@@ -191,6 +191,18 @@ impl BudgetChange {
         *self == Self::default()
     }
 
+    /// The change without the limits that it lifts.
+    #[must_use]
+    pub fn without_zeros(self) -> Self {
+        let limit = |limit: Option<u64>| limit.filter(|limit| *limit > 0);
+        Self {
+            max_tokens: limit(self.max_tokens),
+            max_cost_micros: limit(self.max_cost_micros),
+            max_tool_calls: limit(self.max_tool_calls),
+            ..self
+        }
+    }
+
     /// `budgets` with the change.
     pub fn apply(&self, budgets: &Budgets) -> Budgets {
         let limit = |change: Option<u64>, old: Option<u64>| match change {

@@ -52,9 +52,11 @@ fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refu
             retry::retry(d, by, *node_id, guidance, model, *budget)
         }
         Action::EditPlan { node_id, plan } => plan::edit(d, by, *node_id, plan),
-        Action::SetBudget { node_id, change } => match node_id.filter(|id| *id != d.state.node(0).id) {
-            Some(node) => lease::set(d, by, node, *change),
+        Action::SetBudget { node_id, change } => match *node_id {
             None => budget::set(d, by, *change),
+            // The limits of the root are those of the run. It has none of its own that could be lifted.
+            Some(root) if root == d.state.node(0).id => budget::set(d, by, change.without_zeros()),
+            Some(node) => lease::set(d, by, node, *change),
         },
         Action::SetModel { .. } => Err(nodes::precondition(
             "only a fork can give all calls another model; fork the run, or retry a node with it",

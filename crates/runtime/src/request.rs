@@ -14,6 +14,7 @@ use tonic::codegen::{Bytes, StdError};
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::{Instrument, Span};
+use tree_agent_contract::text::prefix;
 
 use crate::protocol::{self, Protocol, name};
 use crate::server::answers::{Answer, Answers, OnDemand, Static};
@@ -31,6 +32,9 @@ pub const REQUEST_ID: &str = "x-request-id";
 /// Maximum header fields of a request, over HTTP/2 as over HTTP/1.1. HTTP/2 encodes a repeated field in one byte, and it
 /// takes a hundred in memory.
 const HEADERS: usize = 100;
+
+/// Bytes of a foreign host that its refusal repeats. Refusals need no token, and wait until their clients read.
+const HOST_BYTES: usize = 128;
 
 /// Which requests a port admits.
 #[derive(Debug)]
@@ -105,6 +109,7 @@ impl Refusal {
                 (StatusCode::BAD_REQUEST, Code::PermissionDenied, "HOST_MALFORMED", text)
             }
             Self::Host(HostError::Unknown(host)) => {
+                let host = prefix(&host, HOST_BYTES);
                 let text =
                     format!("this server is not called {host}; if it should be, add it to TREE_AGENT_HOSTS");
                 (StatusCode::MISDIRECTED_REQUEST, Code::PermissionDenied, "HOST_UNKNOWN", text)

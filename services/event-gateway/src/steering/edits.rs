@@ -95,20 +95,9 @@ pub(crate) fn budget(edit: pb::BudgetEdit, maxima: &Maxima, checks: &mut Checks)
     match node_id {
         None => maxima.check_change(&change, checks),
         // No limit of its own: that of the run holds.
-        Some(_) => maxima.check_change(&without_zeros(change), checks),
+        Some(_) => maxima.check_change(&change.without_zeros(), checks),
     }
     Some(Action::SetBudget { node_id, change })
-}
-
-/// The limits of a change that are not lifted.
-fn without_zeros(change: BudgetChange) -> BudgetChange {
-    let limit = |limit: Option<u64>| limit.filter(|limit| *limit > 0);
-    BudgetChange {
-        max_tokens: limit(change.max_tokens),
-        max_cost_micros: limit(change.max_cost_micros),
-        max_tool_calls: limit(change.max_tool_calls),
-        ..change
-    }
 }
 
 /// A text as it can be stored.

@@ -127,7 +127,7 @@ pub(in crate::llm) fn planner(
 ) -> Result<Prompt, RoleError> {
     let budgets = &input.call.budgets;
     let steps = input.prior_steps.iter().map(|step| Step {
-        id: step.id.as_str().to_owned(),
+        id: line(step.id.as_str()),
         title: line(&step.title),
         status: step.status.as_str(),
         summary: trimmer.summary(&step.summary),

@@ -12,6 +12,7 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::{Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, limits};
 
+use super::super::material;
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
 
@@ -398,7 +399,8 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
         };
         for (s, step) in steps.into_iter().enumerate() {
             let title = line(&step.title, limits::TITLE_BYTES);
-            let wanted = cut(step.id.trim(), limits::STEP_ID_BYTES - 8);
+            // The next prompt shows it outside of marks.
+            let wanted = cut(&material::line(&step.id), limits::STEP_ID_BYTES - 8);
             let wanted = if wanted.is_empty() { format!("s{}", taken.len() + 1) } else { wanted };
             // An id belongs to one step. A step of an earlier plan keeps its id only if its title is the same.
             let free = |id: &str| !taken.contains(id) && known.get(id).is_none_or(|t| *t == title);
