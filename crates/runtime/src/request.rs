@@ -17,7 +17,7 @@ use tracing::{Instrument, Span};
 use tree_agent_contract::text::prefix;
 
 use crate::protocol::{self, Protocol, name};
-use crate::server::answers::{Answer, Answers, OnDemand, Static};
+use crate::server::answers::{Answer, Answers, OnDemand, Static, longer};
 use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
@@ -403,12 +403,6 @@ impl http_body::Body for Observed {
 
     fn size_hint(&self) -> SizeHint {
         let last = self.last.as_ref().map_or(0, Bytes::len) as u64;
-        let rest = self.body.size_hint();
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + last);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + last);
-        }
-        hint
+        longer(&self.body.size_hint(), last)
     }
 }

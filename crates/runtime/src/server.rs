@@ -20,7 +20,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::response::IntoResponse;
@@ -320,6 +320,11 @@ impl Server {
             never = end => match never {},
         }
     }
+}
+
+/// The lock of a mutex. What a panic left behind is counts, which are no worse than before.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds the metrics of a port.

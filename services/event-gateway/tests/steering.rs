@@ -287,8 +287,7 @@ async fn budgets_change_within_the_maxima_of_the_server() {
     world.runs().set_budget(set(change)).await.unwrap();
     is(&world.runs().set_budget(set(change)).await.unwrap_err(), Code::FailedPrecondition, "change");
     // The root has no limit of its own. That of the run, which the server may demand, is not lifted in its name.
-    let node_id =
-        world.gateway.store.run(world.run.parse().unwrap()).await.unwrap().root_node_id.to_string();
+    let node_id = world.gateway.store.run(world.run.parse().unwrap()).await.unwrap().root_node_id.to_string();
     let lifted = BudgetChange { max_tokens: Some(0), ..Default::default() };
     let lift = SetBudgetRequest { node_id, ..set(lifted) };
     is(&world.runs().set_budget(lift).await.unwrap_err(), Code::FailedPrecondition, "change");

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 
 use http_body::{Body as _, Frame, SizeHint};
@@ -20,6 +20,7 @@ use tonic::body::Body;
 use tonic::codegen::Bytes;
 use tonic::{Code, Status};
 
+use super::locked;
 use crate::errors;
 
 /// Maximum bytes that are handed out at once. HTTP/2 sends them in one frame, and keeps no more of a slow stream.
@@ -265,13 +266,18 @@ impl http_body::Body for Answer {
         let then = self.then.as_ref().and_then(|then| then.as_ref().ok()?.data_ref());
         let left = self.left() + then.map_or(0, |bytes| bytes.len() as u64);
         let rest = self.body.as_ref().map_or(SizeHint::with_exact(0), http_body::Body::size_hint);
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower() + left);
-        if let Some(upper) = rest.upper() {
-            hint.set_upper(upper + left);
-        }
-        hint
+        longer(&rest, left)
     }
+}
+
+/// The size of a body with so many bytes before it.
+pub(crate) fn longer(rest: &SizeHint, bytes: u64) -> SizeHint {
+    let mut hint = SizeHint::new();
+    hint.set_lower(rest.lower() + bytes);
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper + bytes);
+    }
+    hint
 }
 
 /// How an answer ends that was dropped.
@@ -288,10 +294,6 @@ fn dropped() -> Status {
 fn part_of(bytes: &mut Bytes, length: usize) -> Bytes {
     let part = bytes.split_to(bytes.len().min(PART_BYTES));
     if part.len() == length { part } else { Bytes::copy_from_slice(&part) }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -16,9 +16,11 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::body::Body;
 use tonic::{Code, Status};
 
+use super::locked;
 use crate::errors;
 
-/// Maximum of open public requests of a port. With what waits for them they take at most some 60 MB.
+/// Maximum of open public requests of a port. With what waits for their services they take at most some 60 MB, besides
+/// their answers, which count as those of others do.
 const OPEN: usize = 1_024;
 
 /// Maximum bytes of one message of a public request.
@@ -231,10 +233,6 @@ impl Drop for PublicAnswer {
             drop(answer);
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+use super::locked;
 
 /// The default limit.
 pub(super) const ANSWERS: usize = 16_384;
@@ -59,8 +61,6 @@ struct Count {
     answers: usize,
     /// Answers without a body, such as errors, that HTTP/2 may not have sent yet.
     heads: usize,
-    /// The connection has ended, and its heads with it.
-    is_closed: bool,
     /// The connection is being cut or has ended, and its answers are ending.
     is_over: bool,
 }
@@ -214,10 +214,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         locked(&self.unread.0.open).connections.remove(&self.id);
-        self.counter.remove(&self.unread, |count| {
-            count.is_closed = true;
-            std::mem::take(&mut count.heads)
-        });
+        self.counter.remove(&self.unread, |count| std::mem::take(&mut count.heads));
         self.counter.end(&self.unread);
     }
 }
@@ -238,8 +235,9 @@ impl Reader {
     /// A new answer without a body, which counts until its connection has sent it.
     pub(crate) fn head(&self) {
         self.counter.add(&self.unread, |count| {
-            count.heads += usize::from(!count.is_closed);
-            !count.is_closed
+            // Those of a connection that is over go with it, at once.
+            count.heads += usize::from(!count.is_over);
+            !count.is_over
         });
     }
 
@@ -278,10 +276,6 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         self.asked();
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
