@@ -150,16 +150,21 @@ impl Client {
 
     /// The project that `key` means: its id, else its name. It must exist.
     pub(crate) async fn existing_project(&self, key: &str) -> Result<pb::Project, CliError> {
-        if let Ok(id) = key.parse::<ProjectId>()
-            && let Some(project) = self.project_by_id(id).await?
-        {
-            return Ok(project);
-        }
-        self.project_by_name(key).await?.ok_or_else(|| {
+        self.project(key).await?.ok_or_else(|| {
             CliError::Usage(format!(
                 "project {key:?} does not exist; `tree-agent projects` lists those that do"
             ))
         })
+    }
+
+    /// The project that `key` means, if it exists.
+    pub(crate) async fn project(&self, key: &str) -> Result<Option<pb::Project>, CliError> {
+        if let Ok(id) = key.parse::<ProjectId>()
+            && let Some(project) = self.project_by_id(id).await?
+        {
+            return Ok(Some(project));
+        }
+        self.project_by_name(key).await
     }
 
     /// The project with this id.

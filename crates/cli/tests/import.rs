@@ -201,6 +201,31 @@ async fn a_folder_keeps_its_name_when_it_moves() {
     assert_eq!(paths(&documents(&dev.server).await), ["a.md"]);
 }
 
+#[test]
+fn a_document_of_a_project_with_a_colon_in_its_name_is_found() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    put(folder.path(), "a.md", "Of the notes.");
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    let import = |project: &str| {
+        let args = ["import", folder.path().to_str().unwrap(), "--project", project, "-o", "jsonl"];
+        lines(&succeeded(run(server, &args))).remove(0)
+    };
+    let project = import("notes: 2026:Q4");
+    assert_eq!(stdout(&succeeded(run(server, &["doc", "notes: 2026:Q4:a.md"]))), "Of the notes.");
+    let unknown = run(server, &["doc", "notes: 2027:a.md"]);
+    assert_eq!(code(&unknown), 2);
+    assert!(stderr(&unknown).contains("project \"notes\" does not exist"), "{}", stderr(&unknown));
+    // The text may mean a document of either.
+    import("notes");
+    let either = run(server, &["doc", "notes: 2026:Q4:a.md"]);
+    assert_eq!(code(&either), 2);
+    let said = stderr(&either);
+    assert!(said.contains("project \"notes\" or of \"notes: 2026:Q4\"; write the project's id"), "{said}");
+    let by_id = format!("{}:a.md", project["projectId"].as_str().unwrap());
+    assert_eq!(stdout(&succeeded(run(server, &["doc", &by_id]))), "Of the notes.");
+}
+
 #[tokio::test]
 async fn a_run_in_this_process_mirrors_its_folder() {
     let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

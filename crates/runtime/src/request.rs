@@ -22,7 +22,8 @@ use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::{Activity, OpenRequest};
 use crate::server::hosts::HostError;
 use crate::server::public::{self, Place, PublicRequests, is_public};
-use crate::server::unread::{Reader, Unread, Waiting};
+use crate::server::shared_limit::SharedLimit;
+use crate::server::unread::{Reader, Waiting};
 use crate::server::{Hosts, Origins};
 use crate::{errors, telemetry};
 
@@ -43,7 +44,10 @@ pub(crate) struct RequestPolicy {
     pub(crate) origins: Origins,
     pub(crate) bodies: Bodies,
     pub(crate) answers: Answers,
-    pub(crate) unread: Unread,
+    /// The answers that their clients do not read.
+    pub(crate) unread: SharedLimit,
+    /// The open requests.
+    pub(crate) requests: SharedLimit,
     pub(crate) public: PublicRequests,
     /// The maximum bytes of a message, by the path of the method.
     pub(crate) message_bytes: fn(&str) -> usize,
@@ -205,10 +209,12 @@ where
             }
         };
         let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
+        let activity = self.activity.clone();
         Box::pin(async move {
             let answer = async {
                 // Probes do not wait. Their number is limited.
                 if place.is_none() {
+                    activity.room().await;
                     client.reader.room().await;
                 }
                 answer.instrument(span).await

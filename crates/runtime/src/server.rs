@@ -2,7 +2,8 @@
 //!
 //! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
 //! each request, `bodies` limits request bodies by their `framing`, `answers` limits the bytes that clients do not
-//! read, `unread` limits the answers that they do not read, and `public` limits health checks and reflection.
+//! read, `public` limits health checks and reflection, and a `shared_limit` each holds for open requests and for the
+//! answers that their clients do not read (`unread`).
 
 mod accept;
 pub(crate) mod answers;
@@ -14,6 +15,7 @@ mod framing;
 pub(crate) mod hosts;
 pub(crate) mod origins;
 pub(crate) mod public;
+pub(crate) mod shared_limit;
 pub(crate) mod unread;
 
 use std::convert::Infallible;
@@ -38,7 +40,7 @@ use self::answers::Answers;
 use self::bodies::Bodies;
 use self::connection::Port;
 use self::public::PublicRequests;
-use self::unread::Unread;
+use self::shared_limit::SharedLimit;
 use crate::metrics::Metrics;
 use crate::protocol::Protocol;
 use crate::readiness::Readiness;
@@ -74,6 +76,8 @@ pub struct ServerConfig {
     pub answer_bytes: usize,
     /// Answers that may wait for their clients; beyond them the connection with the most is cut. Default 16,384.
     pub unread_answers: usize,
+    /// Requests that may be open; beyond them the connection with the most is cut. Default 32,768.
+    pub open_requests: usize,
 }
 
 impl Default for ServerConfig {
@@ -87,6 +91,7 @@ impl Default for ServerConfig {
             bodies: BodyLimits::default(),
             answer_bytes: answers::BUDGET_BYTES,
             unread_answers: unread::ANSWERS,
+            open_requests: connection::REQUESTS,
         }
     }
 }
@@ -98,7 +103,8 @@ impl ServerConfig {
             origins: self.origins.clone(),
             bodies: Bodies::new(self.bodies),
             answers: Answers::new(self.answer_bytes),
-            unread: Unread::new(self.unread_answers),
+            unread: SharedLimit::new(self.unread_answers, "TREE_AGENT_UNREAD_ANSWERS"),
+            requests: SharedLimit::new(self.open_requests, "TREE_AGENT_OPEN_REQUESTS"),
             public: PublicRequests::default(),
             message_bytes,
         })
@@ -329,7 +335,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Adds the metrics of a port.
 fn measure(metrics: &mut Metrics, slots: &Slots, policy: &RequestPolicy) {
-    let RequestPolicy { bodies, answers, unread, .. } = policy;
+    let RequestPolicy { bodies, answers, unread, requests, .. } = policy;
     let (open, refused) = (slots.clone(), slots.clone());
     metrics
         .gauge("tree_agent_connections", "Connections of clients that are open", move || open.open() as f64);
@@ -358,14 +364,19 @@ fn measure(metrics: &mut Metrics, slots: &Slots, policy: &RequestPolicy) {
         "Answers dropped because their clients did not read them while others waited",
         move || dropped.dropped() as f64,
     );
-    let (waiting, cut) = (unread.clone(), unread.clone());
+    let waiting = unread.clone();
     metrics.gauge("tree_agent_unread_answers", "Answers that wait for their clients to read on", move || {
-        waiting.answers() as f64
+        waiting.held() as f64
     });
+    let open = requests.clone();
+    metrics.gauge("tree_agent_open_requests", "Requests whose answers have not ended", move || {
+        open.held() as f64
+    });
+    let limits = [unread.clone(), requests.clone()];
     metrics.counter(
         "tree_agent_connections_cut",
-        "Connections cut because they had the most unread answers when there were too many",
-        move || cut.cut() as f64,
+        "Connections cut because they had the most open requests or unread answers when there were too many",
+        move || limits.iter().map(SharedLimit::cut).sum::<u64>() as f64,
     );
 }
 

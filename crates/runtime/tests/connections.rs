@@ -456,16 +456,21 @@ async fn an_answer_counts_until_its_last_part_is_taken() {
     server.stop().await;
 }
 
+/// A client that reads nothing of its answers, and whether its connection is open.
+async fn client_that_reads_nothing(
+    server: &Running,
+) -> (h2::client::SendRequest<Bytes>, tokio::task::JoinHandle<Result<(), h2::Error>>) {
+    let mut builder = h2::client::Builder::new();
+    let stream = server.connect().await;
+    let (client, connection) = builder.initial_window_size(0).handshake(stream).await.unwrap();
+    (client, tokio::spawn(connection))
+}
+
 #[tokio::test]
 async fn the_connection_with_the_most_unread_answers_is_cut() {
     let server = Running::start(ServerConfig { unread_answers: 20, ..ServerConfig::default() }).await;
-    let client = async || {
-        let mut builder = h2::client::Builder::new();
-        let stream = server.connect().await;
-        let (client, connection) = builder.initial_window_size(0).handshake(stream).await.unwrap();
-        (client, tokio::spawn(connection))
-    };
-    let ((mut few, few_open), (mut many, many_open)) = (client().await, client().await);
+    let (mut few, few_open) = client_that_reads_nothing(&server).await;
+    let (mut many, many_open) = client_that_reads_nothing(&server).await;
     let mut unread = Vec::new();
     for _ in 0..8 {
         unread.push(ask(&mut few).await);
@@ -483,5 +488,27 @@ async fn the_connection_with_the_most_unread_answers_is_cut() {
     assert!(!few_open.is_finished());
     drop((unread, few, many));
     server.until("tree_agent_unread_answers 0.0\n").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_connection_with_the_most_open_requests_is_cut() {
+    let server = Running::start(ServerConfig { open_requests: 20, ..ServerConfig::default() }).await;
+    let (mut few, few_open) = client_that_reads_nothing(&server).await;
+    let (mut many, many_open) = client_that_reads_nothing(&server).await;
+    let mut open = Vec::new();
+    for _ in 0..8 {
+        open.push(ask(&mut few).await);
+    }
+    for _ in 0..12 {
+        open.push(ask(&mut many).await);
+    }
+    // This request is one too many.
+    server.until("tree_agent_open_requests 9.0\n").await;
+    let _ = many_open.await.unwrap();
+    server.until("tree_agent_connections_cut_total 1.0\n").await;
+    assert!(!few_open.is_finished());
+    drop((open, few, many));
+    server.until("tree_agent_open_requests 1.0\n").await;
     server.stop().await;
 }

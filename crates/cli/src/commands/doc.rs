@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
-use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp};
+use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -99,8 +99,9 @@ impl Doc {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum DocumentRef {
     Id(DocumentId),
-    /// The project's name or id, and the path in it.
-    Path(String, String),
+    /// The project's name or id and the path in it. Both may hold colons, so these are all ways to divide the text; never
+    /// empty.
+    Paths(Vec<(String, String)>),
 }
 
 impl FromStr for DocumentRef {
@@ -110,11 +111,14 @@ impl FromStr for DocumentRef {
         if let Ok(id) = text.parse() {
             return Ok(Self::Id(id));
         }
-        match text.split_once(':') {
-            Some((project, path)) if !project.is_empty() && !path.is_empty() => {
-                Ok(Self::Path(project.to_owned(), path.to_owned()))
-            }
-            _ => Err("expected the id of a document, or PROJECT:PATH".to_owned()),
+        let divided = text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let paths: Vec<_> = divided
+            .filter(|(project, path)| (1..=limits::TITLE_BYTES).contains(&project.len()) && !path.is_empty())
+            .map(|(project, path)| (project.to_owned(), path.to_owned()))
+            .collect();
+        match paths.is_empty() {
+            true => Err("expected the id of a document, or PROJECT:PATH".to_owned()),
+            false => Ok(Self::Paths(paths)),
         }
     }
 }
@@ -124,8 +128,22 @@ impl DocumentRef {
     async fn find(&self, client: &Client) -> Result<DocumentId, CliError> {
         match self {
             Self::Id(id) => Ok(*id),
-            Self::Path(project, path) => {
-                let project = client.existing_project(project).await?;
+            Self::Paths(paths) => {
+                let mut found = Vec::new();
+                for (project, path) in paths {
+                    found.extend(client.project(project).await?.map(|project| (project, path)));
+                }
+                let (project, path) = match found.as_slice() {
+                    [] => (client.existing_project(&paths[0].0).await?, &paths[0].1),
+                    [(project, path)] => (project.clone(), *path),
+                    [(one, _), (other, _), ..] => {
+                        return Err(CliError::Usage(format!(
+                            "this may mean a document of project {:?} or of {:?}; write the project's id in place of \
+                             its name",
+                            one.name, other.name
+                        )));
+                    }
+                };
                 Ok(DocumentId::source(Wire::from_wire(project.project_id)?, path))
             }
         }
@@ -173,9 +191,12 @@ mod tests {
     fn a_document_is_named_by_its_id_or_by_its_path_in_a_project() {
         let id = DocumentId(uuid::Uuid::from_u128(7));
         assert_eq!(id.to_string().parse(), Ok(DocumentRef::Id(id)));
-        let path = |project: &str, path: &str| Ok(DocumentRef::Path(project.into(), path.into()));
-        assert_eq!("Docs:a/b.md".parse(), path("Docs", "a/b.md"));
-        assert_eq!("Docs:a:b.md".parse(), path("Docs", "a:b.md"));
+        let paths = |paths: &[(&str, &str)]| {
+            let owned = paths.iter().map(|&(project, path)| (project.into(), path.into()));
+            Ok(DocumentRef::Paths(owned.collect()))
+        };
+        assert_eq!("Docs:a/b.md".parse(), paths(&[("Docs", "a/b.md")]));
+        assert_eq!("Docs:a:b.md".parse(), paths(&[("Docs", "a:b.md"), ("Docs:a", "b.md")]));
         for odd in ["", "Docs", ":a.md", "Docs:"] {
             assert!(odd.parse::<DocumentRef>().is_err(), "{odd:?}");
         }

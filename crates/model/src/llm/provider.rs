@@ -230,7 +230,14 @@ impl Provider {
             let message = format!("{} lists no model; set TREE_AGENT_MODEL_BALANCED", self.shown());
             Failure::new(FailureKind::NoModel, message)
         })?;
-        Ok(self.first.get_or_init(|| id.to_owned()).clone())
+        // It may become a part of the address, as a name from a user may.
+        let named = ModelName::parse(&format!("{}:{}", name.provider, id.trim_start_matches("models/")));
+        let ModelName { model: id, .. } = named.map_err(|why| {
+            let message =
+                format!("the first model of {}: {why}; set TREE_AGENT_MODEL_BALANCED", self.shown());
+            Failure::new(FailureKind::NoModel, message)
+        })?;
+        Ok(self.first.get_or_init(|| id).clone())
     }
 
     /// Checks the key. A refusal is a failure of kind [`FailureKind::Key`]; any other failure says nothing about the

@@ -235,9 +235,9 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
     (if telling.is_empty() { rest } else { telling }, absent)
 }
 
-/// What the planner of the node noted. That of homework notes nothing of the kind.
+/// What the planner of the node noted.
 fn notes_of(input: &AggregateInput) -> Notes {
-    if input.homework.is_some() { Notes::default() } else { Notes::of(&input.call) }
+    input.homework.as_deref().map_or_else(|| Notes::of(&input.call), homework::notes)
 }
 
 /// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents if

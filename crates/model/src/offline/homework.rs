@@ -3,7 +3,8 @@
 //!
 //! A part of the objective is a branch of its own. Of an objective in one part, each folder of documents that speak of
 //! it is a branch, and each document a task. When all of them have been read, the planner follows words that the
-//! results share and the objective does not name. It is done when these have been followed, too.
+//! results share and the objective does not name. It is done when these have been followed, too. Words of the objective
+//! that no passage holds are open questions of the plan.
 //!
 //! It keeps no state but the plan document: the same documents and the same plan give the same tasks.
 
@@ -24,7 +25,7 @@ use super::hunt::{self, Lead};
 use super::objective::{Parts, parts};
 use super::plan::{Found, Subject, Task, part_task, task, weigh, width};
 use super::rank::{Ranked, rank};
-use super::step::{self, Brief};
+use super::step::{self, Brief, Notes};
 use super::words::{Term, key_terms, listed};
 use super::{corpus, count, short};
 use crate::io::RoleIo;
@@ -61,6 +62,8 @@ struct Asked {
     ranked: Vec<Ranked>,
     /// Its words.
     terms: Vec<Term>,
+    /// What is known of those that no passage holds. Tasks of parts look for their own words.
+    missing: Vec<String>,
 }
 
 /// Whether the tasks of `brief` followed names from one document to the next.
@@ -76,7 +79,7 @@ pub(super) async fn plan(
 ) -> Result<PlannerOutput, RoleError> {
     let mut items = brief.last.items.clone();
     settle(&mut items, brief);
-    let Asked { mut facets, ranked, terms } = asked(input, brief, io).await?;
+    let Asked { mut facets, ranked, terms, missing } = asked(input, brief, io).await?;
     add(&mut items, &facets, "");
     if next(&items, &facets, usize::MAX).is_empty() || items.iter().any(|item| item.note == OPENED) {
         let words = opened(&ranked, &terms, &facets);
@@ -98,10 +101,15 @@ pub(super) async fn plan(
         items.iter_mut().filter(|item| item.title == *title).for_each(|item| item.state = ItemState::Doing);
     }
     let steps: Vec<StepDraft> = chosen.iter().enumerate().map(|(i, &at)| draft(i, &facets[at])).collect();
-    Ok(answer(brief, items, steps))
+    Ok(answer(brief, items, steps, missing))
 }
 
-fn answer(brief: &HomeworkBrief, items: Vec<PlanItem>, steps: Vec<StepDraft>) -> PlannerOutput {
+fn answer(
+    brief: &HomeworkBrief,
+    items: Vec<PlanItem>,
+    steps: Vec<StepDraft>,
+    missing: Vec<String>,
+) -> PlannerOutput {
     let todo = items.iter().filter(|item| item.state == ItemState::Todo);
     let left: Vec<String> = todo.map(|item| item.title.clone()).collect();
     let reason = match (steps.len(), left.len()) {
@@ -118,9 +126,9 @@ fn answer(brief: &HomeworkBrief, items: Vec<PlanItem>, steps: Vec<StepDraft>) ->
     let band = BandDraft { index: 0, goal, parallelizable: true, steps };
     let homework = HomeworkDraft {
         rollup: rollup(brief),
-        branches: notes(brief),
+        branches: branch_notes(brief),
         remaining: left.into_iter().take(limits::HOMEWORK_NOTES).collect(),
-        questions: questions(&items),
+        questions: questions(&items, missing),
         items,
     };
     PlannerOutput {
@@ -209,7 +217,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         vec![Facet { branch: "objective".to_owned(), task }]
     };
     if terms.is_empty() {
-        return Ok(Asked { facets: whole(), ranked: Vec::new(), terms });
+        return Ok(Asked { facets: whole(), ranked: Vec::new(), terms, missing: Vec::new() });
     }
     let mut corpus = corpus::gather(io, &input.call, &terms).await?;
     let limited = input.call.budgets.max_tool_calls.is_some();
@@ -218,6 +226,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         _ => Vec::new(),
     };
     let passages = || corpus.docs.iter().flat_map(corpus::Doc::passages).collect();
+    let mut missing: Vec<String> = missing_before(homework).map(str::to_owned).collect();
     let mut facets = match parts(&brief.subject) {
         Parts::Several(parts) => of_parts(&parts),
         Parts::Compare(comparison) => {
@@ -230,7 +239,12 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
             facets
         }
         Parts::One => {
-            let (found, subject) = weigh(passages(), terms.clone());
+            let (found, mut subject) = weigh(passages(), terms.clone());
+            // If nothing is found, the task is the whole objective and looks for its words itself.
+            if homework.iteration == 1 && !found.is_empty() {
+                subject.look_for_missing(io).await?;
+                missing = subject.missing_notes();
+            }
             // One iteration is left for what the results open up.
             let rounds = (homework.max_iterations as usize).saturating_sub(1).max(1);
             match leads.iter().any(|lead| lead.hop > 0) {
@@ -245,7 +259,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
     let mut titles = BTreeSet::new();
     facets.retain(|facet| titles.insert(facet.task.title.clone()));
     facets.truncate(FACETS);
-    Ok(Asked { facets, ranked: rank(passages(), &terms), terms })
+    Ok(Asked { facets, ranked: rank(passages(), &terms), terms, missing })
 }
 
 fn of_parts(parts: &[String]) -> Vec<Facet> {
@@ -352,7 +366,7 @@ fn rollup(brief: &HomeworkBrief) -> String {
 }
 
 /// What each branch has found so far: what was said before, and what its last task adds.
-fn notes(brief: &HomeworkBrief) -> Vec<BranchNote> {
+fn branch_notes(brief: &HomeworkBrief) -> Vec<BranchNote> {
     let ended = brief.iteration - 1;
     let note = |branch: &BranchBrief| {
         let mut summary = branch.summary.clone();
@@ -370,9 +384,19 @@ fn notes(brief: &HomeworkBrief) -> Vec<BranchNote> {
     brief.branches.iter().skip(too_many).filter_map(note).collect()
 }
 
-/// What could not be found out.
-fn questions(items: &[PlanItem]) -> Vec<String> {
+/// What could not be found out: what is `missing`, and the tasks that failed.
+fn questions(items: &[PlanItem], missing: Vec<String>) -> Vec<String> {
     let failed = format!("{}: ", NodeStatus::Failed);
     let failed = items.iter().filter(|item| item.note.starts_with(&failed));
-    failed.map(|item| short(&item.title, TASK_BYTES)).take(limits::HOMEWORK_NOTES).collect()
+    let failed = failed.map(|item| short(&item.title, TASK_BYTES));
+    missing.into_iter().chain(failed).take(limits::HOMEWORK_NOTES).collect()
+}
+
+/// What the planner has noted of words that are missing.
+pub(super) fn notes(brief: &HomeworkBrief) -> Notes {
+    Notes::from_lines(missing_before(brief))
+}
+
+fn missing_before(brief: &HomeworkBrief) -> impl Iterator<Item = &str> {
+    brief.last.questions.iter().map(String::as_str).filter(|note| step::tells_what_is_missing(note))
 }

@@ -71,8 +71,7 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let leads = if leaf { Vec::new() } else { hunt::hunt(io, &brief.subject, limited, &mut corpus).await? };
     let read = corpus.docs.len();
     let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
-    subject.missing =
-        corpus::missing(io, &subject.terms, std::mem::take(&mut subject.missing.absent)).await?;
+    subject.look_for_missing(io).await?;
     let asked = subject.telling.len();
     let alone = match found.as_slice() {
         [_] => true,
@@ -178,13 +177,22 @@ impl Subject {
         if !self.rare.is_empty() {
             notes.push_str(&format!("- {}\n", step::rare(&self.shown(&self.rare))));
         }
-        if !self.missing.absent.is_empty() {
-            notes.push_str(&format!("- {}\n", step::lacks(&self.shown(&self.missing.absent))));
-        }
-        for sentence in &self.missing.unquoted {
-            notes.push_str(&format!("- {}\n", step::unquoted(sentence)));
-        }
+        self.missing_notes().iter().for_each(|note| notes.push_str(&format!("- {note}\n")));
         notes
+    }
+
+    /// Looks in all documents for the terms that no passage holds.
+    pub(super) async fn look_for_missing(&mut self, io: &RoleIo) -> Result<(), RoleError> {
+        let absent = std::mem::take(&mut self.missing.absent);
+        self.missing = corpus::missing(io, &self.terms, absent).await?;
+        Ok(())
+    }
+
+    /// What is known of the terms that no passage holds.
+    pub(super) fn missing_notes(&self) -> Vec<String> {
+        let corpus::Missing { absent, unquoted } = &self.missing;
+        let lacks = (!absent.is_empty()).then(|| step::lacks(&self.shown(absent)));
+        lacks.into_iter().chain(unquoted.iter().map(|sentence| step::unquoted(sentence))).collect()
     }
 }
 

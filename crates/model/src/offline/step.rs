@@ -44,6 +44,11 @@ pub(super) fn unquoted(sentence: &str) -> String {
     format!("{UNQUOTED}{sentence}")
 }
 
+/// Whether `note` tells what is missing: whether [`lacks`] or [`unquoted`] wrote it.
+pub(super) fn tells_what_is_missing(note: &str) -> bool {
+    note.starts_with(LACKS) || note.starts_with(UNQUOTED)
+}
+
 /// Criterion: a part of the objective is answered.
 pub(super) fn answers(part: &str) -> String {
     format!("Answers “{}”", short(part, PART_BYTES))
@@ -121,7 +126,7 @@ fn read_path(line: &str) -> Option<String> {
     (!path.is_empty()).then(|| path.to_owned())
 }
 
-/// The notes that the planner of a node left in its scratchpad for the executor of the node.
+/// The notes that the planner of a node left for its executor and its aggregator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Notes {
     /// The documents that answer.
@@ -144,10 +149,15 @@ impl Notes {
         (0..terms.len()).filter(|&i| self.rare.contains(&terms[i])).collect()
     }
 
-    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`] and [`unquoted`] wrote.
+    /// The notes in the scratchpad of a node.
     pub(super) fn of(call: &CallContext) -> Self {
+        Self::from_lines(call.scratchpad_tail.lines())
+    }
+
+    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`] and [`unquoted`] wrote.
+    pub(super) fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let mut notes = Self::default();
-        for line in call.scratchpad_tail.lines() {
+        for line in lines {
             let item = line.trim().trim_start_matches("- ");
             if let Some(words) = item.strip_prefix(QUOTES) {
                 notes.telling = key_terms(words);

@@ -222,6 +222,29 @@ async fn every_document_is_read_once_then_the_results_are_followed_then_it_ends(
 }
 
 #[tokio::test]
+async fn words_that_no_passage_holds_are_open_questions_and_gaps() {
+    let objective = "What happens in a storm with cranes, pilots, a zeppelin and a barge";
+    let mut runner = Runner::new(objective, 1);
+    let project = runner.context.project_ids[0];
+    runner.documents.add_source(project, "log.md", "---\nvessel: barge\n---\n# Log\n\nAll is calm.");
+    let ended = runner.homework(8).await;
+    assert!(ended.iterations.len() >= 2, "{:?}", ended.iterations);
+    let (lacks, unquoted) = (
+        "Words that no document contains: zeppelin",
+        "By search: 1 document contains the word “barge”, but no passage of it was quoted: log.md.",
+    );
+    assert_eq!(ended.last.questions, [lacks, unquoted]);
+    assert_eq!(ended.document.matches("No document contains the word “zeppelin”.").count(), 1);
+    assert!(ended.document.contains(unquoted.trim_start_matches("By search: ")), "{}", ended.document);
+    // A run that has no iteration left says so as well, and so does one of a word of each part.
+    let ended = Runner::new(objective, 1).homework(1).await;
+    assert!(ended.document.contains("No document contains the word “zeppelin”"), "{}", ended.document);
+    let objective = "When may a pilot refuse? What does a zeppelin cost?";
+    let ended = Runner::new(objective, 1).homework(5).await;
+    assert_eq!(ended.document.matches("No document contains the word “zeppelin”").count(), 1);
+}
+
+#[tokio::test]
 async fn parts_of_the_objective_are_branches() {
     let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";
     let ended = Runner::new(objective, 1).homework(5).await;

@@ -57,6 +57,9 @@ pub struct ServerArgs {
     /// Answers that may wait for their clients; beyond them the connection with the most is cut [default: 16384]
     #[arg(long, env = "TREE_AGENT_UNREAD_ANSWERS", value_name = "N")]
     pub unread_answers: Option<String>,
+    /// Requests that may be open; beyond them the connection with the most is cut [default: 32768]
+    #[arg(long, env = "TREE_AGENT_OPEN_REQUESTS", value_name = "N")]
+    pub open_requests: Option<String>,
 }
 
 impl ServerArgs {
@@ -74,6 +77,12 @@ impl ServerArgs {
                 "TREE_AGENT_UNREAD_ANSWERS",
                 &self.unread_answers,
                 default.unread_answers,
+                problems,
+            ),
+            open_requests: number(
+                "TREE_AGENT_OPEN_REQUESTS",
+                &self.open_requests,
+                default.open_requests,
                 problems,
             ),
             ..default
@@ -181,6 +190,7 @@ mod tests {
             body_mib: Some("16".into()),
             answer_mib: Some("32".into()),
             unread_answers: Some("100".into()),
+            open_requests: Some("200".into()),
             ..ServerArgs::default()
         };
         let config = args.check(&mut problems);
@@ -190,7 +200,7 @@ mod tests {
         assert!(config.connections.proxies.contain("10.1.2.3".parse().unwrap()));
         assert_eq!((config.connections.total, config.connections.idle), (50, Duration::from_secs(7)));
         assert_eq!((config.bodies.bytes, config.answer_bytes), (16 * 1024 * 1024, 32 * 1024 * 1024));
-        assert_eq!(config.unread_answers, 100);
+        assert_eq!((config.unread_answers, config.open_requests), (100, 200));
     }
 
     #[test]
@@ -212,6 +222,7 @@ mod tests {
             body_mib: Some("1".into()),
             answer_mib: Some("1".into()),
             unread_answers: bad(),
+            open_requests: bad(),
         };
         args.check(&mut problems);
         let text = problems.finish().unwrap_err().to_string();
@@ -230,6 +241,7 @@ mod tests {
             "BODY_MIB",
             "ANSWER_MIB",
             "UNREAD_ANSWERS",
+            "OPEN_REQUESTS",
         ];
         for name in names {
             assert!(text.contains(&format!("TREE_AGENT_{name}: ")), "{name} is missing in {text}");

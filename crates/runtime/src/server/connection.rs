@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,8 +20,13 @@ use tonic::service::Routes;
 use super::ConnectionLimits;
 use super::accept::{Acceptor, Slot, Slots};
 use super::blocked::{Blocked, Watched};
+use super::locked;
+use super::shared_limit::{Counter, Held};
 use super::unread::Connection;
 use crate::request::{RequestPolicy, RequestService};
+
+/// The default limit of open requests. Each takes some 3 KB until it is answered.
+pub(super) const REQUESTS: usize = 32_768;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -90,8 +95,8 @@ impl Port {
         let mut stream = TimeoutStream::new(stream);
         // For HTTP/1.1 clients that read nothing. HTTP/2 notices by its pings, which are not answered.
         stream.set_write_timeout(Some(self.limits.idle));
-        let activity = Arc::new(Activity::new());
-        let unread = self.policy.unread.connect();
+        let (requests, unread) = (self.policy.requests.connect(), Connection::new(&self.policy.unread));
+        let activity = Arc::new(Activity::new(requests.counter()));
         let service =
             RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone(), unread.reader());
         let (stream, blocked) = Watched::new(Box::pin(stream));
@@ -102,6 +107,7 @@ impl Port {
         let cut = async {
             tokio::select! {
                 () = self.cut.cancelled() => {}
+                () = requests.cut() => {}
                 () = unread.cut() => {}
             }
         };
@@ -154,6 +160,7 @@ async fn drive<F: Future>(mut connection: Pin<&mut F>, unread: &Connection, bloc
 /// The open requests of one connection.
 #[derive(Debug)]
 pub(crate) struct Activity {
+    requests: Counter,
     state: Mutex<State>,
     /// Notified when the last open request has ended.
     emptied: Notify,
@@ -170,20 +177,30 @@ struct State {
 
 /// Keeps a request open.
 #[derive(Debug)]
-pub(crate) struct OpenRequest(Arc<Activity>);
+pub(crate) struct OpenRequest {
+    activity: Arc<Activity>,
+    _held: Held,
+}
 
 impl Activity {
-    pub(crate) fn new() -> Self {
+    /// A new connection, of which `requests` counts the requests.
+    pub(crate) fn new(requests: Counter) -> Self {
         let state = State { open: 0, used: false, since: Instant::now() };
-        Self { state: Mutex::new(state), emptied: Notify::new() }
+        Self { requests, state: Mutex::new(state), emptied: Notify::new() }
+    }
+
+    /// Waits until there is room for a request, for some time.
+    pub(crate) async fn room(&self) {
+        self.requests.room().await;
     }
 
     /// Counts a request as open until the returned guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> OpenRequest {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         state.open += 1;
         state.used = true;
-        OpenRequest(self.clone())
+        drop(state);
+        OpenRequest { activity: self.clone(), _held: self.requests.hold() }
     }
 
     /// Returns when the connection has had no open request for too long: `first` before its first request, then
@@ -191,7 +208,7 @@ impl Activity {
     pub(super) async fn idle(&self, first: Duration, further: Duration) {
         loop {
             let deadline = {
-                let state = self.state();
+                let state = locked(&self.state);
                 (state.open == 0).then(|| state.since + if state.used { further } else { first })
             };
             match deadline {
@@ -201,20 +218,16 @@ impl Activity {
             }
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = locked(&self.activity.state);
         state.open -= 1;
         if state.open == 0 {
             state.since = Instant::now();
             drop(state);
-            self.0.emptied.notify_one();
+            self.activity.emptied.notify_one();
         }
     }
 }
@@ -222,6 +235,7 @@ impl Drop for OpenRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::shared_limit::SharedLimit;
 
     const FIRST: Duration = Duration::from_secs(10);
     const FURTHER: Duration = Duration::from_secs(300);
@@ -234,15 +248,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_idle_while_no_request_is_open() {
-        let activity = Arc::new(Activity::new());
+        let requests = SharedLimit::new(10, "LIMIT");
+        let connection = requests.connect();
+        let activity = Arc::new(Activity::new(connection.counter()));
         assert_eq!(idle_after(&activity).await.as_secs(), 10);
         let (first, second) = (activity.begin(), activity.begin());
+        assert_eq!(requests.held(), 2);
         let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
         assert!(waiting.await.is_err(), "idle with open requests");
         drop(first);
         let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
         assert!(waiting.await.is_err(), "idle with an open request");
         drop(second);
-        assert_eq!(idle_after(&activity).await.as_secs(), 300);
+        assert_eq!((idle_after(&activity).await.as_secs(), requests.held()), (300, 0));
     }
 }

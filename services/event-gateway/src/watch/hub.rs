@@ -293,12 +293,14 @@ async fn take(
     suspicion: &mut Suspicion,
     signals: impl Iterator<Item = Signal>,
 ) {
-    let (mut frames, mut missed, mut unfit) = (Vec::new(), false, false);
-    let run = hub.run.to_string();
+    let (mut frames, mut newest, mut missed, mut unfit) = (Vec::new(), 0, false, false);
+    let (run, is_authenticated) = (hub.run.to_string(), watches.fanout.is_authenticated());
     for signal in signals {
         match signal {
             Signal::Message(message) => match frame::batch(message, &run) {
-                Ok(batch) => frames.extend(batch),
+                Ok(batch) if is_authenticated => frames.extend(batch),
+                // Anybody may have sent it, and it may be of any size, so it is not kept.
+                Ok(batch) => newest = batch.last().map_or(newest, |frame| newest.max(frame.seq)),
                 Err(error) => {
                     tracing::debug!(run, "a published message is dropped: {error}");
                     watches.stats.unfit_messages.fetch_add(1, Ordering::Relaxed);
@@ -308,13 +310,12 @@ async fn take(
             Signal::Missed => missed = true,
         }
     }
-    if watches.fanout.is_authenticated() {
+    if is_authenticated {
         if !hub.extend(frames) || missed || unfit {
             catch_up(hub, watches).await;
         }
         return;
     }
-    let newest = frames.iter().map(|frame| frame.seq).max().unwrap_or_default();
     if suspicion.is_active() || (newest <= hub.head() && !missed) {
         return;
     }

@@ -84,7 +84,9 @@ impl Search {
         if let Some(list) = list {
             list.finish()?;
         }
-        if total == 0 {
+        if total == 0 && !message.query.contains(char::is_alphanumeric) {
+            out.note("the query has no letter and no digit, so nothing is searched for");
+        } else if total == 0 {
             out.note("no document holds these words");
         } else if shown < total {
             out.note(format!("{shown} of {total} documents; --limit shows more"));
