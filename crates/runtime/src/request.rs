@@ -19,7 +19,7 @@ use tree_agent_contract::text::prefix;
 use crate::protocol::{self, Protocol, name};
 use crate::server::answers::{Answer, Answers, OnDemand, Static, longer};
 use crate::server::bodies::{Bodies, Reservation};
-use crate::server::connection::{Activity, OpenRequest};
+use crate::server::connection::OpenRequest;
 use crate::server::hosts::HostError;
 use crate::server::public::{self, Place, PublicRequests, is_public};
 use crate::server::shared_limit::SharedLimit;
@@ -152,43 +152,26 @@ impl Refused {
 pub(crate) struct RequestService<S> {
     inner: S,
     policy: Arc<RequestPolicy>,
-    activity: Arc<Activity>,
     reader: Reader,
 }
 
 impl<S> RequestService<S> {
-    pub(crate) const fn new(
-        inner: S,
-        policy: Arc<RequestPolicy>,
-        activity: Arc<Activity>,
-        reader: Reader,
-    ) -> Self {
-        Self { inner, policy, activity, reader }
-    }
-}
-
-impl<S, B> Service<Request<B>> for RequestService<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
-    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<StdError>,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
+    pub(crate) const fn new(inner: S, policy: Arc<RequestPolicy>, reader: Reader) -> Self {
+        Self { inner, policy, reader }
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    /// Answers a request, which is `open` until its answer has ended.
+    pub(crate) async fn answer<B>(mut self, request: Request<B>, open: OpenRequest) -> Response<Body>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+        B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+        B::Error: Into<StdError>,
+    {
         let id = request_id(request.headers());
         let method = method(request.uri().path());
         let span = tracing::info_span!("request", method, request_id = id.to_str().unwrap_or_default());
         telemetry::set_remote_parent(&span, request.headers());
-        let (started, open) = (Instant::now(), self.activity.begin());
-        let record = Record { method, started, span: span.clone(), code: None, _open: open };
+        let record = Record { method, started: Instant::now(), span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
         let is_http2 = parts.version == Version::HTTP_2;
@@ -205,46 +188,44 @@ where
             Err(refused) => {
                 let Refused { mut response, code } = *refused;
                 response.headers_mut().insert(REQUEST_ID, id);
-                return Box::pin(async move { Ok(observe(response, record, code, None, &client).await) });
+                return observe(response, record, code, None, &client).await;
             }
         };
-        let answer = span.in_scope(|| self.inner.call(Request::from_parts(parts, body)));
-        let activity = self.activity.clone();
-        Box::pin(async move {
-            let answer = async {
-                // Probes do not wait. Their number is limited.
-                if place.is_none() {
-                    activity.room().await;
-                    client.reader.room().await;
-                }
-                answer.instrument(span).await
-            };
-            let answer = async {
-                match timeout {
-                    None => answer.await,
-                    Some(timeout) => {
-                        let answer = tokio::time::timeout(timeout, answer).await;
-                        answer.unwrap_or_else(|_| Ok(protocol.refusal(timed_out())))
-                    }
-                }
-            };
-            let Ok(mut response) = match &place {
-                None => answer.await,
-                Some(place) => tokio::select! {
-                    biased;
-                    // The service is told as well, but may say it in another way.
-                    () = place.evicted() => Ok(protocol.refusal(public::evicted())),
-                    answer = answer => answer,
-                },
-            };
-            if let Some(refusal) = reservation.as_ref().and_then(|reservation| reservation.refusal()) {
-                protocol.restate(&mut response, refusal);
+        let answer = async {
+            // Probes do not wait. Their number is limited.
+            if place.is_none() {
+                client.reader.room().await;
             }
-            drop(reservation);
-            response.headers_mut().insert(REQUEST_ID, id);
-            let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-            Ok(observe(response, record, code, place, &client).await)
-        })
+            let Ok(()) = std::future::poll_fn(|cx| self.inner.poll_ready(cx)).await;
+            let Ok(response) = self.inner.call(Request::from_parts(parts, body)).await;
+            response
+        }
+        .instrument(span);
+        let answer = async {
+            match timeout {
+                None => answer.await,
+                Some(timeout) => {
+                    let answer = tokio::time::timeout(timeout, answer).await;
+                    answer.unwrap_or_else(|_| protocol.refusal(timed_out()))
+                }
+            }
+        };
+        let mut response = match &place {
+            None => answer.await,
+            Some(place) => tokio::select! {
+                biased;
+                // The service is told as well, but may say it in another way.
+                () = place.evicted() => protocol.refusal(public::evicted()),
+                answer = answer => answer,
+            },
+        };
+        if let Some(refusal) = reservation.as_ref().and_then(|reservation| reservation.refusal()) {
+            protocol.restate(&mut response, refusal);
+        }
+        drop(reservation);
+        response.headers_mut().insert(REQUEST_ID, id);
+        let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
+        observe(response, record, code, place, &client).await
     }
 }
 

@@ -1,14 +1,13 @@
 //! The server behind every port.
 //!
-//! `accept` accepts connections, `connection` serves one, [`crate::request`] checks (`hosts`, `origins`) and observes
-//! each request, `bodies` limits request bodies by their `framing`, `answers` limits the bytes that clients do not
-//! read, `public` limits health checks and reflection, and a `shared_limit` each holds for open requests and for the
-//! answers that their clients do not read (`unread`).
+//! `accept` accepts connections, `connection` serves one over its `socket`, [`crate::request`] checks (`hosts`,
+//! `origins`) and observes each request, `bodies` limits request bodies by their `framing`, `answers` limits the bytes
+//! that clients do not read, `public` limits health checks and reflection, and a `shared_limit` each holds for open
+//! requests and for the answers that their clients do not read (`unread`).
 
 mod accept;
 pub(crate) mod answers;
 mod args;
-mod blocked;
 pub(crate) mod bodies;
 pub(crate) mod connection;
 mod framing;
@@ -16,6 +15,7 @@ pub(crate) mod hosts;
 pub(crate) mod origins;
 pub(crate) mod public;
 pub(crate) mod shared_limit;
+mod socket;
 pub(crate) mod unread;
 
 use std::convert::Infallible;

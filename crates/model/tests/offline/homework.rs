@@ -224,7 +224,7 @@ async fn every_document_is_read_once_then_the_results_are_followed_then_it_ends(
 #[tokio::test]
 async fn words_that_no_passage_holds_are_open_questions_and_gaps() {
     let objective = "What happens in a storm with cranes, pilots, a zeppelin and a barge";
-    let mut runner = Runner::new(objective, 1);
+    let runner = Runner::new(objective, 1);
     let project = runner.context.project_ids[0];
     runner.documents.add_source(project, "log.md", "---\nvessel: barge\n---\n# Log\n\nAll is calm.");
     let ended = runner.homework(8).await;

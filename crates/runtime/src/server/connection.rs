@@ -1,14 +1,15 @@
 //! Serves one connection over HTTP/1.1 or HTTP/2. It closes the connection if no request comes, if the client reads
 //! nothing, and when the server stops; at the end of the drain time it cuts it.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,9 +20,9 @@ use tonic::service::Routes;
 
 use super::ConnectionLimits;
 use super::accept::{Acceptor, Slot, Slots};
-use super::blocked::{Blocked, Watched};
 use super::locked;
-use super::shared_limit::{Counter, Held};
+use super::shared_limit::{Counter, Gate, Held};
+use super::socket::{Blocked, Socket};
 use super::unread::Connection;
 use crate::request::{RequestPolicy, RequestService};
 
@@ -97,12 +98,16 @@ impl Port {
         stream.set_write_timeout(Some(self.limits.idle));
         let (requests, unread) = (self.policy.requests.connect(), Connection::new(&self.policy.unread));
         let activity = Arc::new(Activity::new(requests.counter()));
-        let service =
-            RequestService::new(self.routes.clone(), self.policy.clone(), activity.clone(), unread.reader());
-        let (stream, blocked) = Watched::new(Box::pin(stream));
+        let service = RequestService::new(self.routes.clone(), self.policy.clone(), unread.reader());
+        let counted = activity.clone();
+        let service = service_fn(move |request| {
+            // It counts from here on. Its task may have to wait for thousands of others.
+            let (service, open) = (service.clone(), counted.begin());
+            Box::pin(async move { Ok::<_, Infallible>(service.answer(request, open).await) })
+        });
+        let (stream, blocked) = Socket::new(Box::pin(stream), Gate::new(requests.counter()));
         let io = TokioIo::new(stream);
-        let mut connection =
-            std::pin::pin!(self.http.serve_connection(io, TowerToHyperService::new(service)));
+        let mut connection = std::pin::pin!(self.http.serve_connection(io, service));
         let idle = activity.idle(self.limits.first_request, self.limits.idle);
         let cut = async {
             tokio::select! {
@@ -187,11 +192,6 @@ impl Activity {
     pub(crate) fn new(requests: Counter) -> Self {
         let state = State { open: 0, used: false, since: Instant::now() };
         Self { requests, state: Mutex::new(state), emptied: Notify::new() }
-    }
-
-    /// Waits until there is room for a request, for some time.
-    pub(crate) async fn room(&self) {
-        self.requests.room().await;
     }
 
     /// Counts a request as open until the returned guard is dropped.

@@ -7,14 +7,17 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::locked;
 
-/// How long a request waits for others to end. They end as fast as the machine can drop them.
+/// How long a request or a connection waits for others to end. They end as fast as the machine can drop them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The limit and what is held at present. Clones count together.
@@ -121,13 +124,17 @@ impl SharedLimit {
         Share { id, counter: Counter { part, of: self.clone() } }
     }
 
+    fn has_room(&self) -> bool {
+        self.0.ending.load(Ordering::Relaxed) <= self.0.limit
+    }
+
     /// Waits while too much is ending.
     async fn room(&self) {
         loop {
             let mut room = std::pin::pin!(self.0.room.notified());
             // What comes after this line is not missed.
             room.as_mut().enable();
-            if self.0.ending.load(Ordering::Relaxed) <= self.0.limit {
+            if self.has_room() {
                 return;
             }
             room.await;
@@ -154,6 +161,7 @@ impl SharedLimit {
         tracing::warn!(
             held,
             of,
+            ending = self.0.ending.load(Ordering::Relaxed),
             "clients are beyond {setting} together; cutting the connection with the most"
         );
     }
@@ -214,6 +222,34 @@ impl Counter {
     /// Waits until there is room for more, up to [`PATIENCE`].
     pub(crate) async fn room(&self) {
         let _ = tokio::time::timeout(PATIENCE, self.of.room()).await;
+    }
+}
+
+/// Opens while there is room for more.
+pub(super) struct Gate {
+    counter: Counter,
+    waiting: Option<BoxFuture<'static, ()>>,
+}
+
+impl Gate {
+    /// A gate that opens when `counter` has room.
+    pub(super) const fn new(counter: Counter) -> Self {
+        Self { counter, waiting: None }
+    }
+
+    /// Ready when there is room, or when there was none for [`PATIENCE`].
+    pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.waiting.is_none() && self.counter.of.has_room() {
+            return Poll::Ready(());
+        }
+        let counter = &self.counter;
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let counter = counter.clone();
+            async move { counter.room().await }.boxed()
+        });
+        ready!(waiting.poll_unpin(cx));
+        self.waiting = None;
+        Poll::Ready(())
     }
 }
 
