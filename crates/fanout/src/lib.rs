@@ -85,6 +85,10 @@ impl FanoutError {
     }
 }
 
+/// Bytes that are kept of a message that anybody may have published, in any number and of any size. The run and the
+/// number of a first event stand in them.
+pub const HINT_BYTES: usize = 128;
+
 /// Publish and subscribe.
 #[async_trait]
 pub trait Fanout: Send + Sync {
@@ -100,7 +104,7 @@ pub trait Fanout: Send + Sync {
     async fn ping(&self) -> Result<(), FanoutError>;
 
     /// Whether every delivered message was published by one of our services. If not, a message only means that the log may
-    /// have grown, and its content must be read there.
+    /// have grown, and its content must be read there: at most its first [`HINT_BYTES`] are delivered.
     fn is_authenticated(&self) -> bool;
 
     /// How many messages were dropped because none of our services published them.

@@ -167,6 +167,9 @@ impl<S> RequestService<S> {
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<StdError>,
     {
+        if open.is_over() {
+            return Response::new(Body::empty());
+        }
         let id = request_id(request.headers());
         let method = method(request.uri().path());
         let span = tracing::info_span!("request", method, request_id = id.to_str().unwrap_or_default());

@@ -369,9 +369,11 @@ fn measure(metrics: &mut Metrics, slots: &Slots, policy: &RequestPolicy) {
         waiting.held() as f64
     });
     let open = requests.clone();
-    metrics.gauge("tree_agent_open_requests", "Requests whose answers have not ended", move || {
-        open.held() as f64
-    });
+    metrics.gauge(
+        "tree_agent_open_requests",
+        "Requests whose answers have not ended, those with long heads several times",
+        move || open.held() as f64,
+    );
     let limits = [unread.clone(), requests.clone()];
     metrics.counter(
         "tree_agent_connections_cut",

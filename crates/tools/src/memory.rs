@@ -183,6 +183,11 @@ impl DocumentSource for MemoryDocuments {
             })
             .collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        // As stores do: all words if any document holds them all.
+        let all = words.len() as f64;
+        if hits.first().is_some_and(|best| best.score == all) {
+            hits.retain(|hit| hit.score == all);
+        }
         let total = hits.len() as u64;
         hits.truncate(query.limit as usize);
         Ok(SearchResults { hits, total })

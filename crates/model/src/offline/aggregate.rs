@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
     ParentHintDraft, ResultDraft, RoleError, ScratchpadDraft, Synthesis,
@@ -40,10 +39,15 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     };
     let (terms, absent) = words_of(input, &brief);
     let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
+    if input.call.depth == 0 {
+        gaps.extend(document::not_searched(&brief.not_searched(by_parts)));
+    }
     if let Some(homework) = &input.homework {
         gaps.extend(homework.last.remaining.iter().map(|left| format!("Not done: {}.", short(left, 300))));
     }
-    gaps.extend(notes_of(input).unquoted);
+    let is_absent = |sentence: &String| absent.iter().any(|word| sentence.contains(&format!("“{word}”")));
+    // A step may have found out what the planner could not.
+    gaps.extend(notes_of(input).unquoted.into_iter().filter(|sentence| !is_absent(sentence)));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -213,7 +217,8 @@ fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
 }
 
 /// The words by which the findings are ranked, and those that occur in no document. The children know both, because
-/// they searched for what distinguishes their documents.
+/// they searched for what distinguishes their documents. What one of them found in no document of the context is true
+/// for all.
 fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
     let payloads = || input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref());
     let all = |key: &'static str| payloads().flat_map(move |p| findings::words(p, key));
@@ -225,13 +230,6 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
             absent.push(word.to_owned());
         }
     }
-    // What one child lacks another may have; what its documents lack is known to every child.
-    absent.retain(|word| {
-        let held = |p: &Map<String, Value>| {
-            findings::words(p, "terms").any(|t| t == word) && !findings::words(p, "absent").any(|a| a == word)
-        };
-        !payloads().any(held)
-    });
     (if telling.is_empty() { rest } else { telling }, absent)
 }
 

@@ -231,18 +231,11 @@ pub(super) async fn missing(
     let mut missing = Missing::default();
     let mut unmatched: Vec<usize> = Vec::new();
     for i in candidates {
-        let word = terms[i].shown.as_str();
-        let args =
-            Map::from_iter([("query".to_owned(), json!(word)), ("limit".to_owned(), json!(CANDIDATES))]);
-        let purpose = format!("to count the documents that contain {word}");
-        match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
-            Ok(found) => match found["total"].as_u64() {
-                Some(0) => unmatched.push(i),
-                Some(total) => missing.unquoted.push(unquoted(&terms[i], total, entries(&found["hits"]))),
-                None => {}
-            },
-            Err(error) if cannot_search(&error) => break,
-            Err(error) => return Err(failed(error)),
+        let Some((hits, total)) = matches(io, &terms[i]).await? else { break };
+        match total {
+            Some(0) => unmatched.push(i),
+            Some(total) => missing.unquoted.push(unquoted(&terms[i], total, hits)),
+            None => {}
         }
     }
     // Most often no document holds any of them, which one look shows.
@@ -260,6 +253,26 @@ pub(super) async fn missing(
         }
     }
     Ok(missing)
+}
+
+/// The documents that hold all words of a term, and how many they are if that can be told. None if no search can be made
+/// any more.
+async fn matches(io: &RoleIo, term: &Term) -> Result<Option<(Vec<Entry>, Option<u64>)>, RoleError> {
+    let Some((found, mut total)) = hits(io, &term.shown, CANDIDATES).await? else { return Ok(None) };
+    let words = term.words();
+    if words.len() < 2 {
+        return Ok(Some((found, total)));
+    }
+    // If no document holds all words, search counts those that hold any: more than hold the rarest of them.
+    for word in words {
+        let Some((_, of_word)) = hits(io, &word, 1).await? else { return Ok(None) };
+        total = match (total, of_word) {
+            (Some(all), Some(of_word)) if all <= of_word => Some(all),
+            (Some(_), Some(_)) => return Ok(Some((Vec::new(), Some(0)))),
+            _ => None,
+        };
+    }
+    Ok(Some((found, total)))
 }
 
 /// Where the letters of a term stand.

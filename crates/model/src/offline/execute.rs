@@ -34,6 +34,9 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     let mut terms = brief.terms();
     let mut missing = Missing::default();
+    if call.depth == 0 {
+        missing.not_searched = document::not_searched(&brief.not_searched(false));
+    }
     // Where each passage of an earlier step is quoted.
     let mut quoted = Vec::new();
     // Which of them are rare.
@@ -45,7 +48,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         let looked = !notes.absent.is_empty() || !notes.unquoted.is_empty();
         if brief.reads.is_empty() && notes.telling.is_empty() && looked {
             // Its planner has looked: there is nothing to be quoted.
-            let missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
+            let missing = Missing { absent: notes.absent, unquoted: notes.unquoted, ..missing };
             return Ok(answer(heading(call), &brief, &terms, &missing, Chosen::default(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
@@ -58,7 +61,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             rare = notes.rarest(&notes.telling);
             terms = notes.telling;
-            missing = Missing { absent: notes.absent, unquoted: notes.unquoted };
+            missing = Missing { absent: notes.absent, unquoted: notes.unquoted, ..missing };
             (rank(passages, &terms), docs)
         } else {
             let counts = Counts::new(passages, &terms);
@@ -120,6 +123,8 @@ struct Missing {
     absent: Vec<String>,
     /// What is to be said of the others.
     unquoted: Vec<String>,
+    /// What is to be said of words that nobody looked for.
+    not_searched: Option<String>,
 }
 
 /// What the steps before found that mentions both things, each with the document that quotes it.
@@ -274,6 +279,7 @@ fn answer(
             nothing
         }
     };
+    gaps.extend(missing.not_searched.clone());
     if unread {
         gaps.push(
             "Not everything was read: the tool calls that this step could make are used up.".to_owned(),

@@ -336,7 +336,9 @@ fn opened(ranked: &[Ranked], terms: &[Term], facets: &[Facet]) -> Vec<Facet> {
     words.retain(|(_, documents)| *documents > 1);
     words.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     words.truncate(WORDS);
-    let subject: Vec<&str> = terms.iter().take(2).map(|term| term.shown.as_str()).collect();
+    // Words that no passage holds lead nowhere.
+    let held: BTreeSet<usize> = ranked.iter().flat_map(|r| r.terms.iter().copied()).collect();
+    let subject: Vec<&str> = held.iter().take(2).map(|&i| terms[i].shown.as_str()).collect();
     let taken = |branch: &str| facets.iter().any(|facet| facet.branch == branch);
     let facet = |(word, documents): (String, usize)| {
         let title = format!("What is said about {word} beside {}", listed(&subject));

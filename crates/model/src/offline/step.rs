@@ -6,7 +6,7 @@ use tree_agent_contract::role::CallContext;
 
 use super::objective::{Parts, parts};
 use super::short;
-use super::words::{TERMS, Term, key_terms};
+use super::words::{TERMS, Term, key_terms, left_out};
 
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
@@ -97,6 +97,17 @@ impl Brief {
                 Parts::Several(parts) => shared_terms(&parts),
                 _ => key_terms(&self.subject),
             },
+        }
+    }
+
+    /// The words of the task that are not looked for. `divided` if each of its parts is a task of its own.
+    pub(super) fn not_searched(&self, divided: bool) -> Vec<String> {
+        let of_each = |parts: &[String]| parts.iter().flat_map(|p| left_out(p, &key_terms(p))).collect();
+        match parts(&self.subject) {
+            Parts::Several(parts) if divided => of_each(&parts),
+            Parts::Compare(comparison) if divided => of_each(&comparison.asked()),
+            Parts::Several(parts) => left_out(&parts.join(" "), &self.terms()),
+            _ => left_out(&self.subject, &self.terms()),
         }
     }
 }

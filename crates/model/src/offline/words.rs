@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Maximum of terms in one query, about one or two sentences.
 pub(super) const TERMS: usize = 16;
 /// Maximum of bytes of a term. Anything longer is not a word.
-const TERM_BYTES: usize = 64;
+pub(super) const TERM_BYTES: usize = 64;
 
 /// Words that say nothing about a subject: function words of some languages, and verbs that questions use.
 const STOP: &str = "\
@@ -40,29 +40,48 @@ pub(super) struct Term {
     pub(super) shown: String,
 }
 
-/// The words of `text` that matter, in order, each once.
+impl Term {
+    /// The words that it has, each once.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        for word in words_of(&spelling::queried(&self.shown)) {
+            if !words.iter().any(|known| known == word) {
+                words.push(word.to_owned());
+            }
+        }
+        words
+    }
+}
+
+/// The words of `text` that matter, in order, each once: the first [`TERMS`] of at most [`TERM_BYTES`].
 pub(super) fn key_terms(text: &str) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
-    // As a reader sees them: a mark or an entity within a word does not divide it.
-    let text = spelling::joined(text);
-    for word in compounds(&text) {
-        let stems = stems_of(&spelling::queried(word));
-        let lower = spelling::comparable(word).to_lowercase();
-        let tiny = word.chars().count() < 2 && word.is_ascii();
-        if tiny
-            || stems.is_empty()
-            || word.len() > TERM_BYTES
-            || is_stop(&lower)
-            || terms.iter().any(|t| t.stems == stems)
-        {
-            continue;
-        }
-        terms.push(Term { stems, shown: word.to_owned() });
+    for term in words_that_matter(&spelling::joined(text)) {
         if terms.len() == TERMS {
             break;
         }
+        if term.shown.len() <= TERM_BYTES && !terms.iter().any(|t| t.stems == term.stems) {
+            terms.push(term);
+        }
     }
     terms
+}
+
+/// The words of `text` that matter and are not among `terms`, each once.
+pub(super) fn left_out(text: &str, terms: &[Term]) -> Vec<String> {
+    let mut known: HashSet<Vec<String>> = terms.iter().map(|term| term.stems.clone()).collect();
+    let text = spelling::joined(text);
+    words_that_matter(&text).filter(|term| known.insert(term.stems.clone())).map(|term| term.shown).collect()
+}
+
+/// The words that matter of a text as a reader sees it: a mark or an entity within a word does not divide it.
+fn words_that_matter(joined: &str) -> impl Iterator<Item = Term> {
+    compounds(joined).into_iter().filter_map(|word| {
+        let stems = stems_of(&spelling::queried(word));
+        let lower = spelling::comparable(word).to_lowercase();
+        let tiny = word.chars().count() < 2 && word.is_ascii();
+        (!tiny && !stems.is_empty() && !is_stop(&lower)).then(|| Term { stems, shown: word.to_owned() })
+    })
 }
 
 /// Whether `word`, in lower case, says nothing about a subject.
@@ -80,12 +99,15 @@ pub(super) fn stems(text: &str) -> std::vec::IntoIter<String> {
 
 /// The stems of a text that [`spelling`] has put into its form.
 fn stems_of(text: &str) -> Vec<String> {
+    words_of(text).map(stem).collect()
+}
+
+/// The words of such a text.
+fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.unicode_words()
         .map(without_possessive)
         .flat_map(|w| w.split(|c: char| !c.is_alphanumeric()))
         .filter(|w| !w.is_empty())
-        .map(stem)
-        .collect()
 }
 
 /// The words of `text`. Words joined by a hyphen count as one.
@@ -112,7 +134,7 @@ fn without_possessive(word: &str) -> &str {
 /// not be a word, because it is only compared.
 fn stem(word: &str) -> String {
     let mut s = word.to_lowercase();
-    if !s.is_ascii() || s.len() <= 3 {
+    if !s.is_ascii() || s.len() <= 3 || s.ends_with(|c: char| c.is_ascii_digit()) {
         return s;
     }
     // `dies`, `died` and `dying`: words of at most four letters are not shortened further.
@@ -182,6 +204,7 @@ mod tests {
             assert!(group.iter().all(|w| stem(w) == first), "{group:?} -> {first}");
         }
         assert_eq!(stem("status"), "status");
+        assert_eq!(stem("1900"), "1900");
         assert_eq!(stem("Überläufe"), "überläufe");
     }
 

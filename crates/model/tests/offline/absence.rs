@@ -245,3 +245,64 @@ async fn a_word_that_only_search_finds_is_not_called_missing() {
     assert!(gaps.contains("5 documents contain the word “frobnicator”"), "{gaps}");
     assert!(gaps.contains("No document contains the word “zeppelin”."), "{gaps}");
 }
+
+/// Each thing of a comparison is looked for by a step of its own, and the step that compares them looks for nothing.
+#[tokio::test]
+async fn a_comparison_names_what_is_missing() {
+    for (objective, missing) in [
+        ("Compare the zeppelin pilots and the frobnix cranes", "“zeppelin” or “frobnix”"),
+        ("Compare the pilots with the cranes in Zorblattstadt", "“Zorblattstadt”"),
+        ("What is the difference between the zeppelin pilots and the cranes?", "“zeppelin”"),
+    ] {
+        let done = Runner::new(objective, 3).run().await;
+        let said = format!("No document contains the word {missing}.");
+        assert!(done.document.contains(&said), "{objective}: {}", done.document);
+    }
+}
+
+/// If no document holds all words of a query, search counts those that hold some of them.
+#[tokio::test]
+async fn a_compound_of_which_a_part_is_missing_is_missing() {
+    for word in
+        ["zeppelin-cranes", "cranes-zeppelin", "zeppelin_cranes", "zeppelin.cranes", "zep-pelin-cranes"]
+    {
+        let done = Runner::new(&format!("What is {word}?"), 1).run().await;
+        let said = format!("No document contains the word “{word}”.");
+        assert!(done.document.contains(&said), "{word}: {}", done.document);
+    }
+    // Documents hold each part, and one holds both, but not as one word.
+    let runner = Runner::new("What is boiler-valve?", 1);
+    let project = runner.context.project_ids[0];
+    for (path, body) in
+        [("a.md", "The boiler."), ("b.md", "The valve."), ("c.md", "The valve of the boiler.")]
+    {
+        runner.documents.add_source(project, path, body);
+    }
+    let said = "1 document has the words of “boiler-valve”, but no passage of it was quoted: c.md.";
+    let done = runner.run().await;
+    assert!(done.document.contains(said), "{}", done.document);
+    let runner = Runner { objective: "What is boiler-gasket?".into(), ..runner };
+    runner.documents.add_source(project, "d.md", "The gasket.");
+    let done = runner.run().await;
+    assert!(done.document.contains("No document contains the word “boiler-gasket”."), "{}", done.document);
+}
+
+/// What is not looked for is said.
+#[tokio::test]
+async fn words_that_are_not_looked_for_are_named() {
+    let words: Vec<String> = (0..17).map(|i| format!("zeppelin{i}")).collect();
+    let long = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
+    for (objective, named) in [
+        (format!("Which cranes have {}?", words.join(" ")), "“zeppelin15” and “zeppelin16”"),
+        (format!("When may the pilots of the {long} refuse?"), &*format!("“{long}”")),
+        (format!("Compare the pilots and the {long}"), &format!("“{long}”")),
+    ] {
+        for depth in [0, 3] {
+            let done = Runner::new(&objective, depth).run().await;
+            let said = format!("Not looked for: {named}.");
+            assert!(done.document.contains(&said), "{objective} {depth}: {}", done.document);
+        }
+        let done = Runner::new("When may a pilot refuse?", 3).run().await;
+        assert!(!done.document.contains("Not looked for"), "{}", done.document);
+    }
+}

@@ -244,6 +244,20 @@ async fn words_that_no_passage_holds_are_open_questions_and_gaps() {
     assert_eq!(ended.document.matches("No document contains the word “zeppelin”").count(), 1);
 }
 
+/// A task that cannot look any more takes back nothing.
+#[tokio::test]
+async fn words_stay_missing_when_the_tool_calls_are_used_up() {
+    for calls in [12, 16, 20, 24, 28, 40, 60] {
+        let mut runner = Runner::new("zeppelin cranes dirigible pilots", 1);
+        runner.budgets.max_tool_calls = Some(calls);
+        let ended = runner.homework(6).await;
+        let missing = "No document contains the word “zeppelin” or “dirigible”.";
+        let has_looked = ended.last.questions.iter().any(|q| q.ends_with("zeppelin, dirigible"));
+        assert!(has_looked && ended.document.contains(missing), "{calls}: {:?}", ended.last.questions);
+        assert!(titles(&ended).iter().all(|title| !title.contains("zeppelin")), "{:?}", titles(&ended));
+    }
+}
+
 #[tokio::test]
 async fn parts_of_the_objective_are_branches() {
     let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, request};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, request};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Status};
@@ -81,7 +81,7 @@ impl Bodies {
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
         let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
-        reservation.add(BUFFER_BYTES + head_bytes(head))?;
+        reservation.add(BUFFER_BYTES + head_bytes(&head.uri, &head.headers))?;
         let received = self.limit(&head.headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
     }
@@ -121,10 +121,9 @@ impl Bodies {
 }
 
 /// The memory that the path and the headers of a request take.
-fn head_bytes(head: &request::Parts) -> usize {
+pub(super) fn head_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
     let field = |(name, value): (&HeaderName, &HeaderValue)| FIELD_BYTES + name.as_str().len() + value.len();
-    head.uri.path_and_query().map_or(0, |path| path.as_str().len())
-        + head.headers.iter().map(field).sum::<usize>()
+    uri.path_and_query().map_or(0, |path| path.as_str().len()) + headers.iter().map(field).sum::<usize>()
 }
 
 /// The share of the budget that one request holds.

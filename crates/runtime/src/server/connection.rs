@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::Request;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -20,14 +22,18 @@ use tonic::service::Routes;
 
 use super::ConnectionLimits;
 use super::accept::{Acceptor, Slot, Slots};
+use super::bodies::head_bytes;
 use super::locked;
 use super::shared_limit::{Counter, Gate, Held};
 use super::socket::{Blocked, Socket};
 use super::unread::Connection;
 use crate::request::{RequestPolicy, RequestService};
 
-/// The default limit of open requests. Each takes some 3 KB until it is answered.
+/// The default limit of open requests.
 pub(super) const REQUESTS: usize = 32_768;
+/// What an open request takes until it is answered, besides its body and its answer. One whose head takes more counts
+/// for several.
+const REQUEST_BYTES: usize = 3 * 1024;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -100,9 +106,10 @@ impl Port {
         let activity = Arc::new(Activity::new(requests.counter()));
         let service = RequestService::new(self.routes.clone(), self.policy.clone(), unread.reader());
         let counted = activity.clone();
-        let service = service_fn(move |request| {
+        let service = service_fn(move |request: Request<Incoming>| {
             // It counts from here on. Its task may have to wait for thousands of others.
-            let (service, open) = (service.clone(), counted.begin());
+            let bytes = head_bytes(request.uri(), request.headers());
+            let (service, open) = (service.clone(), counted.begin(1 + bytes / REQUEST_BYTES));
             Box::pin(async move { Ok::<_, Infallible>(service.answer(request, open).await) })
         });
         let (stream, blocked) = Socket::new(Box::pin(stream), Gate::new(requests.counter()));
@@ -184,23 +191,30 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct OpenRequest {
     activity: Arc<Activity>,
-    _held: Held,
+    held: Held,
+}
+
+impl OpenRequest {
+    /// Whether nobody waits for the answer, because the connection is being cut or has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.held.is_over()
+    }
 }
 
 impl Activity {
     /// A new connection, of which `requests` counts the requests.
-    pub(crate) fn new(requests: Counter) -> Self {
+    fn new(requests: Counter) -> Self {
         let state = State { open: 0, used: false, since: Instant::now() };
         Self { requests, state: Mutex::new(state), emptied: Notify::new() }
     }
 
-    /// Counts a request as open until the returned guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> OpenRequest {
+    /// A request is open until the returned guard is dropped. It counts for so many.
+    fn begin(self: &Arc<Self>, number: usize) -> OpenRequest {
         let mut state = locked(&self.state);
         state.open += 1;
         state.used = true;
         drop(state);
-        OpenRequest { activity: self.clone(), _held: self.requests.hold() }
+        OpenRequest { activity: self.clone(), held: self.requests.hold(number) }
     }
 
     /// Returns when the connection has had no open request for too long: `first` before its first request, then
@@ -252,7 +266,7 @@ mod tests {
         let connection = requests.connect();
         let activity = Arc::new(Activity::new(connection.counter()));
         assert_eq!(idle_after(&activity).await.as_secs(), 10);
-        let (first, second) = (activity.begin(), activity.begin());
+        let (first, second) = (activity.begin(1), activity.begin(1));
         assert_eq!(requests.held(), 2);
         let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
         assert!(waiting.await.is_err(), "idle with open requests");

@@ -60,26 +60,29 @@ struct Count {
 }
 
 impl Part {
-    fn add(&self, of: &SharedLimit) {
+    fn add(&self, of: &SharedLimit, number: usize) {
         let mut count = locked(&self.count);
-        count.held += 1;
+        count.held += number;
         if count.is_over {
-            of.0.ending.fetch_add(1, Ordering::Relaxed);
+            of.0.ending.fetch_add(number, Ordering::Relaxed);
             return;
         }
-        let before = of.0.held.fetch_add(1, Ordering::Relaxed);
+        let before = of.0.held.fetch_add(number, Ordering::Relaxed);
         drop(count);
-        if before >= of.0.limit {
+        if before + number > of.0.limit {
             of.cut_worst();
         }
     }
 
-    fn remove(&self, of: &SharedLimit) {
+    fn remove(&self, of: &SharedLimit, number: usize) {
         let mut count = locked(&self.count);
-        count.held -= 1;
+        count.held -= number;
         if !count.is_over {
-            of.0.held.fetch_sub(1, Ordering::Relaxed);
-        } else if of.0.ending.fetch_sub(1, Ordering::Relaxed) == of.0.limit + 1 {
+            of.0.held.fetch_sub(number, Ordering::Relaxed);
+            return;
+        }
+        let before = of.0.ending.fetch_sub(number, Ordering::Relaxed);
+        if before > of.0.limit && before - number <= of.0.limit {
             of.0.room.notify_waiters();
         }
     }
@@ -213,10 +216,10 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Counts one more until the returned value is dropped.
-    pub(crate) fn hold(&self) -> Held {
-        self.part.add(&self.of);
-        Held(self.clone())
+    /// Counts so many more until the returned value is dropped.
+    pub(crate) fn hold(&self, number: usize) -> Held {
+        self.part.add(&self.of, number);
+        Held { counter: self.clone(), number }
     }
 
     /// Waits until there is room for more, up to [`PATIENCE`].
@@ -255,11 +258,21 @@ impl Gate {
 
 /// Something that counts.
 #[derive(Debug)]
-pub(crate) struct Held(Counter);
+pub(crate) struct Held {
+    counter: Counter,
+    number: usize,
+}
+
+impl Held {
+    /// Whether its connection is being cut or has ended.
+    pub(super) fn is_over(&self) -> bool {
+        locked(&self.counter.part.count).is_over
+    }
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.part.remove(&self.0.of);
+        self.counter.part.remove(&self.counter.of, self.number);
     }
 }
 
@@ -270,7 +283,7 @@ mod tests {
     use super::*;
 
     fn hold(share: &Share, number: usize) -> Vec<Held> {
-        (0..number).map(|_| share.counter().hold()).collect()
+        (0..number).map(|_| share.counter().hold(1)).collect()
     }
 
     #[test]
@@ -325,7 +338,25 @@ mod tests {
         assert_eq!(limit.held(), 0);
         second.counter().room().await;
         // What is made all the same counts as well.
-        ending.push(first.counter().hold());
+        ending.push(first.counter().hold(1));
         assert!(second.counter().room().now_or_never().is_none());
+    }
+    #[tokio::test]
+    async fn one_may_count_for_several() {
+        let limit = SharedLimit::new(10, "LIMIT");
+        let (small, large) = (limit.connect(), limit.connect());
+        let (one, mut several) = (small.counter().hold(1), vec![large.counter().hold(9)]);
+        assert!(!large.is_cut() && !several[0].is_over());
+        several.push(large.counter().hold(9));
+        assert!(large.is_cut() && several[0].is_over() && !one.is_over());
+        assert_eq!((limit.held(), limit.ending()), (1, 18));
+        let counter = small.counter();
+        let waiting = tokio::spawn(async move { counter.room().await });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        several.pop();
+        waiting.await.unwrap();
+        drop((several, one));
+        assert_eq!((limit.held(), limit.ending()), (0, 0));
     }
 }

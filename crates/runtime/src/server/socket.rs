@@ -114,7 +114,7 @@ mod tests {
         let (ours, mut theirs) = tokio::io::duplex(4);
         let (mut stream, _) = Socket::new(ours, gate(&limit));
         let ended = limit.connect();
-        let mut ending: Vec<_> = (0..2).map(|_| ended.counter().hold()).collect();
+        let mut ending: Vec<_> = (0..2).map(|_| ended.counter().hold(1)).collect();
         theirs.write_all(b"1234").await.unwrap();
         let mut read = [0; 4];
         let mut reading = Box::pin(stream.read_exact(&mut read));

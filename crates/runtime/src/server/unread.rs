@@ -78,13 +78,13 @@ impl Reader {
     /// A new answer without a body, which counts until its connection has sent it.
     pub(crate) fn head(&self) {
         if let Some(heads) = locked(&self.heads).as_mut() {
-            heads.push_back(self.counter.hold());
+            heads.push_back(self.counter.hold(1));
         }
     }
 
     /// A new answer, which counts until its client asks for its first part.
     pub(crate) fn answer(&self) -> Waiting {
-        Waiting { held: Some(self.counter.hold()), counter: self.counter.clone() }
+        Waiting { held: Some(self.counter.hold(1)), counter: self.counter.clone() }
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// A part was handed out; until the client has room for the next one, the answer counts.
     pub(crate) fn handed_out(&mut self) {
-        self.held.get_or_insert_with(|| self.counter.hold());
+        self.held.get_or_insert_with(|| self.counter.hold(1));
     }
 
     /// The client has room for the next part.

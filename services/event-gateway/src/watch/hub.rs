@@ -297,16 +297,17 @@ async fn take(
     let (run, is_authenticated) = (hub.run.to_string(), watches.fanout.is_authenticated());
     for signal in signals {
         match signal {
-            Signal::Message(message) => match frame::batch(message, &run) {
-                Ok(batch) if is_authenticated => frames.extend(batch),
-                // Anybody may have sent it, and it may be of any size, so it is not kept.
-                Ok(batch) => newest = batch.last().map_or(newest, |frame| newest.max(frame.seq)),
-                Err(error) => {
+            Signal::Message(message) => {
+                let taken = match is_authenticated {
+                    true => frame::batch(message, &run).map(|batch| frames.extend(batch)),
+                    false => frame::first_seq(&message, &run).map(|seq| newest = newest.max(seq)),
+                };
+                if let Err(error) = taken {
                     tracing::debug!(run, "a published message is dropped: {error}");
                     watches.stats.unfit_messages.fetch_add(1, Ordering::Relaxed);
                     unfit = true;
                 }
-            },
+            }
             Signal::Missed => missed = true,
         }
     }
