@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, request};
+use http::{HeaderMap, HeaderName, HeaderValue, request};
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::{Code, Status};
@@ -81,7 +81,7 @@ impl Bodies {
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
         let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
         let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
-        reservation.add(BUFFER_BYTES + head_bytes(&head.uri, &head.headers))?;
+        reservation.add(BUFFER_BYTES + head_bytes(head))?;
         let received = self.limit(&head.headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
     }
@@ -120,10 +120,13 @@ impl Bodies {
     }
 }
 
-/// The memory that the path and the headers of a request take.
-pub(super) fn head_bytes(uri: &Uri, headers: &HeaderMap) -> usize {
+/// The memory that the texts and the headers of a request take.
+pub(super) fn head_bytes(head: &request::Parts) -> usize {
     let field = |(name, value): (&HeaderName, &HeaderValue)| FIELD_BYTES + name.as_str().len() + value.len();
-    uri.path_and_query().map_or(0, |path| path.as_str().len()) + headers.iter().map(field).sum::<usize>()
+    head.method.as_str().len()
+        + head.uri.authority().map_or(0, |authority| authority.as_str().len())
+        + head.uri.path_and_query().map_or(0, |path| path.as_str().len())
+        + head.headers.iter().map(field).sum::<usize>()
 }
 
 /// The share of the budget that one request holds.
@@ -302,7 +305,7 @@ mod tests {
 
     /// What such a body counts before anything has arrived.
     fn opened(content_type: &str) -> usize {
-        BUFFER_BYTES + "/".len() + FIELD_BYTES + "content-type".len() + content_type.len()
+        BUFFER_BYTES + "GET/".len() + FIELD_BYTES + "content-type".len() + content_type.len()
     }
 
     fn part(bytes: usize) -> Bytes {
@@ -392,7 +395,7 @@ mod tests {
         let mut long_path = head((0..10).map(|_| field("value")));
         long_path.uri = format!("/{}", "p".repeat(1_000)).parse().unwrap();
         let open = receive(long_path).unwrap();
-        assert_eq!(bodies.held(), BUFFER_BYTES + 1_001 + 10 * (FIELD_BYTES + 9));
+        assert_eq!(bodies.held(), BUFFER_BYTES + "GET".len() + 1_001 + 10 * (FIELD_BYTES + 9));
         let refused = receive(head([field(&"x".repeat(LIMITS.bytes))]));
         assert_eq!(refused.err().map(|error| error.code()), Some(Code::ResourceExhausted));
         drop(open);

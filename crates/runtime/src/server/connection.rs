@@ -108,8 +108,9 @@ impl Port {
         let counted = activity.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             // It counts from here on. Its task may have to wait for thousands of others.
-            let bytes = head_bytes(request.uri(), request.headers());
-            let (service, open) = (service.clone(), counted.begin(1 + bytes / REQUEST_BYTES));
+            let (head, body) = request.into_parts();
+            let open = counted.begin(1 + head_bytes(&head) / REQUEST_BYTES);
+            let (service, request) = (service.clone(), Request::from_parts(head, body));
             Box::pin(async move { Ok::<_, Infallible>(service.answer(request, open).await) })
         });
         let (stream, blocked) = Socket::new(Box::pin(stream), Gate::new(requests.counter()));
