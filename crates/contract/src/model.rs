@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::role::{RoleError, RoleErrorKind};
 use crate::status::named_enum;
+use crate::text::prefix;
 
 named_enum! {
     /// A company, or a protocol, that serves models.
@@ -101,15 +102,17 @@ impl ModelName {
     /// Reads `provider:model`; the error says what would be right.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expected = "write provider:model, with openai, anthropic or gemini as the provider";
+        // In part, so that the error fits into headers.
+        let shown = prefix(text, MODEL_BYTES);
         let (provider, model) =
-            text.trim().split_once(':').ok_or_else(|| format!("{text:?} names no provider; {expected}"))?;
+            text.trim().split_once(':').ok_or_else(|| format!("{shown:?} names no provider; {expected}"))?;
         let provider =
-            provider.trim().parse().map_err(|_| format!("{text:?}: the provider is unknown; {expected}"))?;
+            provider.trim().parse().map_err(|_| format!("{shown:?}: the provider is unknown; {expected}"))?;
         let model = model.trim();
         if model.is_empty() || model.len() > MODEL_BYTES || model.chars().any(char::is_whitespace) {
-            return Err(format!("{text:?} names no model; {expected}"));
+            return Err(format!("{shown:?} names no model; {expected}"));
         }
-        check_model(provider, model).map_err(|why| format!("{text:?} names no model: {why}"))?;
+        check_model(provider, model).map_err(|why| format!("{shown:?} names no model: {why}"))?;
         Ok(Self { provider, model: model.to_owned() })
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request};
 use http_body::{Body as _, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::body::Body;
 use tonic::codegen::{Bytes, StdError};
 use tonic::{Code, Status};
@@ -22,6 +23,7 @@ use crate::server::bodies::{Bodies, Reservation};
 use crate::server::connection::OpenRequest;
 use crate::server::hosts::HostError;
 use crate::server::public::{self, Place, PublicRequests, is_public};
+use crate::server::remainder::ReadToEnd;
 use crate::server::shared_limit::SharedLimit;
 use crate::server::unread::{Reader, Waiting};
 use crate::server::{Hosts, Origins};
@@ -160,24 +162,38 @@ impl<S> RequestService<S> {
         Self { inner, policy, reader }
     }
 
-    /// Answers a request, which is `open` until its answer has ended.
-    pub(crate) async fn answer<B>(mut self, request: Request<B>, open: OpenRequest) -> Response<Body>
+    /// Answers a request, which is `open` until its answer has ended. The error says that it was not begun.
+    pub(crate) async fn answer<B>(
+        mut self,
+        request: Request<B>,
+        open: OpenRequest,
+    ) -> Result<Response<Body>, h2::Error>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
         B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<StdError>,
     {
         if open.is_over() {
-            return Response::new(Body::empty());
+            // The stream is reset with it, so the client may try again. Over HTTP/1.1 the connection ends.
+            return Err(h2::Reason::REFUSED_STREAM.into());
         }
         let id = request_id(request.headers());
         let method = method(request.uri().path());
         let span = tracing::info_span!("request", method, request_id = id.to_str().unwrap_or_default());
         telemetry::set_remote_parent(&span, request.headers());
-        let record = Record { method, started: Instant::now(), span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
         let is_http2 = parts.version == Version::HTTP_2;
+        let ended = (is_http2 && !body.is_end_stream()).then(CancellationToken::new);
+        let body = ReadToEnd::new(body, ended.clone());
+        let record = Record {
+            method,
+            started: Instant::now(),
+            span: span.clone(),
+            code: None,
+            _open: open,
+            _ended: ended.map(CancellationToken::drop_guard),
+        };
         let client = Client { answers: self.policy.answers.clone(), reader: self.reader.clone(), is_http2 };
         let admitted = self.policy.admit(&parts, &protocol, body).and_then(|admitted| {
             let timeout = protocol.timeout(&parts.headers);
@@ -191,7 +207,7 @@ impl<S> RequestService<S> {
             Err(refused) => {
                 let Refused { mut response, code } = *refused;
                 response.headers_mut().insert(REQUEST_ID, id);
-                return observe(response, record, code, None, &client).await;
+                return Ok(observe(response, record, code, None, &client).await);
             }
         };
         let answer = async {
@@ -228,7 +244,7 @@ impl<S> RequestService<S> {
         drop(reservation);
         response.headers_mut().insert(REQUEST_ID, id);
         let code = if response.status().is_server_error() { Code::Internal } else { Code::Ok };
-        observe(response, record, code, place, &client).await
+        Ok(observe(response, record, code, place, &client).await)
     }
 }
 
@@ -316,6 +332,8 @@ struct Record {
     code: Option<Code>,
     /// Keeps the connection from counting as idle.
     _open: OpenRequest,
+    /// What is left of the request's body is read until then.
+    _ended: Option<DropGuard>,
 }
 
 impl Drop for Record {

@@ -1,7 +1,8 @@
 //! The server behind every port.
 //!
 //! `accept` accepts connections, `connection` serves one over its `socket`, [`crate::request`] checks (`hosts`,
-//! `origins`) and observes each request, `bodies` limits request bodies by their `framing`, `answers` limits the bytes
+//! `origins`) and observes each request, `bodies` limits request bodies by their `framing`, `remainder` reads what
+//! services leave of them, `answers` limits the bytes
 //! that clients do not read, `public` limits health checks and reflection, and a `shared_limit` each holds for open
 //! requests and for the answers that their clients do not read (`unread`).
 
@@ -14,6 +15,7 @@ mod framing;
 pub(crate) mod hosts;
 pub(crate) mod origins;
 pub(crate) mod public;
+pub(crate) mod remainder;
 pub(crate) mod shared_limit;
 mod socket;
 pub(crate) mod unread;

@@ -346,11 +346,11 @@ async fn the_reader_of_a_dropped_answer_is_told_why() {
     server.stop().await;
 }
 
-/// What a [`call`] with a body of `length` bytes counts before its body arrives: the buffer with which the gRPC library
-/// reads it, and its head.
+/// What a [`call`] with a body of `length` bytes counts besides the first part of it: the buffer with which the gRPC
+/// library reads it, its head, and a place for the part.
 fn opened(length: usize) -> usize {
     let headers = "hostlocalhosttetrailerscontent-typeapplication/grpccontent-length".len();
-    8 * 1024 + "/test.Reader/Read".len() + 4 * 208 + headers + length.to_string().len()
+    8 * 1024 + 64 + "POST/test.Reader/Read".len() + 4 * 208 + headers + length.to_string().len()
 }
 
 /// The prefix of a gRPC message.
@@ -510,5 +510,19 @@ async fn the_connection_with_the_most_open_requests_is_cut() {
     assert!(!few_open.is_finished());
     drop((open, few, many));
     server.until("tree_agent_open_requests 1.0\n").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_of_a_connection_that_is_cut_is_not_begun() {
+    let server = Running::start(ServerConfig { open_requests: 4, ..ServerConfig::default() }).await;
+    let pad = "x".repeat(30_000);
+    let head = format!("GET /metrics HTTP/1.1\r\nhost: localhost\r\nx-pad: {pad}\r\n\r\n");
+    let mut stream = server.send(head.as_bytes()).await;
+    let mut answer = Vec::new();
+    // The connection may also be reset.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert_eq!(String::from_utf8(answer).unwrap(), "");
+    server.until("tree_agent_connections_cut_total 1.0\n").await;
     server.stop().await;
 }

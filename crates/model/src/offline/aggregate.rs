@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
     ParentHintDraft, ResultDraft, RoleError, ScratchpadDraft, Synthesis,
@@ -10,9 +11,11 @@ use tree_agent_contract::{DocumentId, HintType, NodeStatus, ResultKind, SuccessA
 use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS};
+use super::findings::{self, FINDINGS, Missing};
 use super::homework;
+use super::hunt;
 use super::objective::{Parts, parts};
+use super::plan;
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms};
@@ -38,16 +41,12 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         None => notes_of(input).follows,
     };
     let (terms, absent) = words_of(input, &brief);
-    let mut gaps: Vec<String> = document::absence(&absent).into_iter().collect();
-    if input.call.depth == 0 {
-        gaps.extend(document::not_searched(&brief.not_searched(by_parts)));
-    }
+    let mut missing = Missing { absent, unquoted: Vec::new(), not_searched: not_searched(input, &brief) };
+    let mut gaps: Vec<String> = document::absence(&missing.absent).into_iter().collect();
+    gaps.extend(document::not_searched(&missing.not_searched).filter(|_| input.call.depth == 0));
     if let Some(homework) = &input.homework {
         gaps.extend(homework.last.remaining.iter().map(|left| format!("Not done: {}.", short(left, 300))));
     }
-    let is_absent = |sentence: &String| absent.iter().any(|word| sentence.contains(&format!("“{word}”")));
-    // A step may have found out what the planner could not.
-    gaps.extend(notes_of(input).unquoted.into_iter().filter(|sentence| !is_absent(sentence)));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -79,6 +78,11 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
+    missing.unquoted = unquoted(input, &missing.absent, &merged, by_parts);
+    // A step without a passage has said so itself.
+    let is_new = |sentence: &&String| !gaps.iter().any(|gap| gap.contains(sentence.as_str()));
+    let new: Vec<String> = missing.unquoted.iter().filter(is_new).cloned().collect();
+    gaps.extend(new);
     let before = merged.len();
     if follows {
         let mut room: BTreeMap<usize, usize> = BTreeMap::new();
@@ -137,8 +141,9 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     // The passages of a trail answer together.
     let best: Vec<&Ranked> =
         merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
-    let (rare, unquoted) = (notes_of(input).rarest(&terms), notes_of(input).unquoted.len());
-    let words = document::Asked { shown: &shown, rare, absent: absent.len(), unquoted };
+    let rare = notes_of(input).rarest(&terms);
+    let (absent, unquoted) = (missing.absent.len(), missing.unquoted.len());
+    let words = document::Asked { shown: &shown, rare, absent, unquoted };
     let title = heading(&input.call);
     let document = Document {
         title: &title,
@@ -179,7 +184,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     };
     Ok(AggregatorOutput {
         synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },
-        artifacts: vec![document, findings::artifact(&merged, &terms, &absent)],
+        artifacts: vec![document, findings::artifact(&merged, &terms, &missing)],
         result: ResultDraft {
             kind: ResultKind::Hybrid,
             summary: summary.clone(),
@@ -220,8 +225,7 @@ fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
 /// they searched for what distinguishes their documents. What one of them found in no document of the context is true
 /// for all.
 fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
-    let payloads = || input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref());
-    let all = |key: &'static str| payloads().flat_map(move |p| findings::words(p, key));
+    let all = |key: &'static str| payloads(input).flat_map(move |p| findings::words(p, key));
     let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
     let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
     let mut absent = notes_of(input).absent;
@@ -231,6 +235,55 @@ fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
         }
     }
     (if telling.is_empty() { rest } else { telling }, absent)
+}
+
+/// The words of the task that nobody looked for: those that stand in no part of it, and those that a step left out.
+fn not_searched(input: &AggregateInput, brief: &Brief) -> Vec<String> {
+    let parts = match &input.homework {
+        // The plan says which parts are not done.
+        Some(_) => match parts(&brief.subject) {
+            Parts::One => None,
+            Parts::Several(parts) => Some(parts),
+            Parts::Compare(comparison) => Some(comparison.asked().into()),
+        },
+        None => plan::divided(&input.call, brief),
+    };
+    let mut words = parts.map_or_else(|| brief.not_searched(), |parts| brief.in_none_of(&parts));
+    for word in payloads(input).flat_map(|p| findings::words(p, "notSearched")) {
+        if !words.iter().any(|known| known == word) {
+            words.push(word.to_owned());
+        }
+    }
+    words
+}
+
+/// What is said of the words that only search finds. The planner of the node noted it, or the steps that answer parts
+/// did. Nothing is said of a word that is `absent`, or that a passage of another step holds.
+fn unquoted(input: &AggregateInput, absent: &[String], merged: &[Ranked], by_parts: bool) -> Vec<String> {
+    let mut sentences = notes_of(input).unquoted;
+    if by_parts {
+        for sentence in payloads(input).flat_map(|p| findings::words(p, "unquoted")) {
+            if !sentences.iter().any(|known| known == sentence) {
+                sentences.push(sentence.to_owned());
+            }
+        }
+    }
+    sentences.retain(|sentence| {
+        let word = sentence.split_once('“').and_then(|(_, rest)| rest.split_once('”')).map(|(word, _)| word);
+        word.is_none_or(|word| {
+            let term = key_terms(word);
+            !absent.iter().any(|known| known == word)
+                && !merged
+                    .iter()
+                    .any(|r| !term.is_empty() && hunt::held(&r.passage.text, &term).len() == term.len())
+        })
+    });
+    sentences
+}
+
+/// What the steps of the node returned.
+fn payloads(input: &AggregateInput) -> impl Iterator<Item = &Map<String, Value>> {
+    input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref())
 }
 
 /// What the planner of the node noted.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rank::{Passage, Ranked};
-use super::words::{TERM_BYTES, TERMS, listed};
+use super::words::listed;
 use super::{LABEL, short};
 
 /// Number of findings in the summary.
@@ -205,14 +205,13 @@ pub(super) fn absence(absent: &[String]) -> Option<String> {
     }
 }
 
-/// The gap for words of a task that were not looked for.
+/// The gap for words of the task that nobody looked for.
 pub(super) fn not_searched(words: &[String]) -> Option<String> {
     const NAMED: usize = 5;
     let named = words.iter().take(NAMED).map(|word| format!("“{}”", short(word, 100)));
     let more = words.len().saturating_sub(NAMED);
     let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-    let limits = format!("A task is searched for by {TERMS} words of at most {TERM_BYTES} bytes.");
-    (!words.is_empty()).then(|| format!("{limits} Not looked for: {}.", listed(&named)))
+    (!words.is_empty()).then(|| format!("Words of the task that were not looked for: {}.", listed(&named)))
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::role::{
-    Action, ActionKind, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft, ResultDraft,
-    RoleError, ScratchpadDraft,
+    Action, ActionKind, ArtifactDraft, CallContext, DraftType, ExecuteInput, ExecutorOutput, ParentHintDraft,
+    ResultDraft, RoleError, ScratchpadDraft,
 };
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment};
 use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS};
+use super::findings::{self, FINDINGS, Missing};
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
@@ -33,10 +33,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     // The scratchpad of a branch tells what its earlier tasks were to do.
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     let mut terms = brief.terms();
-    let mut missing = Missing::default();
-    if call.depth == 0 {
-        missing.not_searched = document::not_searched(&brief.not_searched(false));
-    }
+    let mut missing = Missing { not_searched: brief.not_searched(), ..Missing::default() };
     // Where each passage of an earlier step is quoted.
     let mut quoted = Vec::new();
     // Which of them are rare.
@@ -49,7 +46,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         if brief.reads.is_empty() && notes.telling.is_empty() && looked {
             // Its planner has looked: there is nothing to be quoted.
             let missing = Missing { absent: notes.absent, unquoted: notes.unquoted, ..missing };
-            return Ok(answer(heading(call), &brief, &terms, &missing, Chosen::default(), 0, false));
+            return Ok(answer(call, &brief, &terms, &missing, Chosen::default(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
@@ -97,7 +94,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         None => cited::of_sources(chosen.iter().map(|r| &r.passage), &docs),
     };
     Ok(answer(
-        heading(call),
+        call,
         &brief,
         &terms,
         &missing,
@@ -114,17 +111,6 @@ struct Chosen {
     citations: Vec<Citation>,
     /// The terms that are rare, as indices.
     rare: BTreeSet<usize>,
-}
-
-/// Terms of which there is no passage.
-#[derive(Default)]
-struct Missing {
-    /// Those that no document of the context contains.
-    absent: Vec<String>,
-    /// What is to be said of the others.
-    unquoted: Vec<String>,
-    /// What is to be said of words that nobody looked for.
-    not_searched: Option<String>,
 }
 
 /// What the steps before found that mentions both things, each with the document that quotes it.
@@ -217,7 +203,7 @@ fn choose(ranked: Vec<Ranked>, terms: usize, most: usize) -> Vec<Ranked> {
 }
 
 fn answer(
-    title: String,
+    call: &CallContext,
     brief: &Brief,
     terms: &[Term],
     missing: &Missing,
@@ -225,6 +211,7 @@ fn answer(
     read: usize,
     unread: bool,
 ) -> ExecutorOutput {
+    let title = heading(call);
     let Chosen { passages: chosen, citations, rare } = chosen;
     let absent = missing.absent.as_slice();
     // What is known of the words without a passage.
@@ -279,7 +266,8 @@ fn answer(
             nothing
         }
     };
-    gaps.extend(missing.not_searched.clone());
+    // What a step did not look for, the root says.
+    gaps.extend(document::not_searched(&missing.not_searched).filter(|_| call.depth == 0));
     if unread {
         gaps.push(
             "Not everything was read: the tool calls that this step could make are used up.".to_owned(),
@@ -320,7 +308,7 @@ fn answer(
                 artifact_labels: vec![FINDINGS.to_owned(), QUOTATIONS.to_owned()],
             },
         },
-        artifacts: vec![document, findings::artifact(&chosen, terms, &missing.absent)],
+        artifacts: vec![document, findings::artifact(&chosen, terms, missing)],
         scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
     }
 }

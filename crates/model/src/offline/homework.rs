@@ -58,6 +58,8 @@ struct Facet {
 /// What the objective asks for.
 struct Asked {
     facets: Vec<Facet>,
+    /// Titles of tasks for which the plan has no room.
+    beyond: Vec<String>,
     /// The passages that speak of it, best first.
     ranked: Vec<Ranked>,
     /// Its words.
@@ -79,7 +81,7 @@ pub(super) async fn plan(
 ) -> Result<PlannerOutput, RoleError> {
     let mut items = brief.last.items.clone();
     settle(&mut items, brief);
-    let Asked { mut facets, ranked, terms, missing } = asked(input, brief, io).await?;
+    let Asked { mut facets, beyond, ranked, terms, missing } = asked(input, brief, io).await?;
     add(&mut items, &facets, "");
     if next(&items, &facets, usize::MAX).is_empty() || items.iter().any(|item| item.note == OPENED) {
         let words = opened(&ranked, &terms, &facets);
@@ -101,17 +103,18 @@ pub(super) async fn plan(
         items.iter_mut().filter(|item| item.title == *title).for_each(|item| item.state = ItemState::Doing);
     }
     let steps: Vec<StepDraft> = chosen.iter().enumerate().map(|(i, &at)| draft(i, &facets[at])).collect();
-    Ok(answer(brief, items, steps, missing))
+    Ok(answer(brief, items, steps, beyond, missing))
 }
 
 fn answer(
     brief: &HomeworkBrief,
     items: Vec<PlanItem>,
     steps: Vec<StepDraft>,
+    beyond: Vec<String>,
     missing: Vec<String>,
 ) -> PlannerOutput {
     let todo = items.iter().filter(|item| item.state == ItemState::Todo);
-    let left: Vec<String> = todo.map(|item| item.title.clone()).collect();
+    let left: Vec<String> = todo.map(|item| item.title.clone()).chain(beyond).collect();
     let reason = match (steps.len(), left.len()) {
         (0, 0) => "Nothing new is left to look at.".to_owned(),
         (0, n) => format!("No iteration is left for {}.", count(n, "further task")),
@@ -217,7 +220,8 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         vec![Facet { branch: "objective".to_owned(), task }]
     };
     if terms.is_empty() {
-        return Ok(Asked { facets: whole(), ranked: Vec::new(), terms, missing: Vec::new() });
+        let (beyond, ranked, missing) = Default::default();
+        return Ok(Asked { facets: whole(), beyond, ranked, terms, missing });
     }
     let mut corpus = corpus::gather(io, &input.call, &terms).await?;
     let limited = input.call.budgets.max_tool_calls.is_some();
@@ -258,8 +262,9 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
     }
     let mut titles = BTreeSet::new();
     facets.retain(|facet| titles.insert(facet.task.title.clone()));
-    facets.truncate(FACETS);
-    Ok(Asked { facets, ranked: rank(passages(), &terms), terms, missing })
+    let beyond = facets.split_off(facets.len().min(FACETS));
+    let beyond = beyond.into_iter().map(|facet| facet.task.title).collect();
+    Ok(Asked { facets, beyond, ranked: rank(passages(), &terms), terms, missing })
 }
 
 fn of_parts(parts: &[String]) -> Vec<Facet> {

@@ -91,7 +91,7 @@ fn sections(passages: Vec<Passage>) -> Vec<Passage> {
 }
 
 /// The terms that stand in `text`, as indices.
-fn held(text: &str, terms: &[Term]) -> Vec<usize> {
+pub(super) fn held(text: &str, terms: &[Term]) -> Vec<usize> {
     let words: Vec<String> = stems(text).collect();
     let stands = |term: &Term| words.windows(term.stems.len()).any(|part| part == term.stems);
     (0..terms.len()).filter(|&i| stands(&terms[i])).collect()

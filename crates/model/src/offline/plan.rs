@@ -275,25 +275,40 @@ impl Task {
     }
 }
 
-/// One step for each part of the objective.
-fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
-    let budgets = &input.call.budgets;
-    let (mut parts, compare) = match parts(&brief.subject) {
+/// Parts that a plan has room for.
+fn most_parts(call: &CallContext) -> usize {
+    let budgets = &call.budgets;
+    (width(call) * budgets.max_bands_per_plan as usize).min(budgets.max_children_per_node as usize)
+}
+
+/// The parts of a task, each for a step of its own. What does not fit goes with the last part that does. None if it has
+/// only one.
+pub(super) fn divided(call: &CallContext, brief: &Brief) -> Option<Vec<String>> {
+    let mut parts = match parts(&brief.subject) {
         Parts::One => return None,
-        Parts::Several(parts) => (parts, None),
-        Parts::Compare(comparison) => (comparison.asked().into(), Some((comparison.a, comparison.b))),
+        Parts::Several(parts) => parts,
+        Parts::Compare(comparison) => comparison.asked().into(),
     };
-    let width = width(&input.call);
-    let most = (width * budgets.max_bands_per_plan as usize).min(budgets.max_children_per_node as usize);
-    let compare = compare.filter(|_| budgets.max_bands_per_plan >= 2 && most >= 3);
-    if most < 2 || width < 2 {
-        return None;
-    }
-    // What does not fit goes with the last part that does.
-    let rest = parts.split_off(parts.len().min(most));
+    let rest = parts.split_off(parts.len().min(most_parts(call).max(1)));
     if let Some(last) = parts.last_mut() {
         rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
     }
+    Some(parts)
+}
+
+/// One step for each part of the objective.
+fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
+    let budgets = &input.call.budgets;
+    let (width, most) = (width(&input.call), most_parts(&input.call));
+    if most < 2 || width < 2 {
+        return None;
+    }
+    let parts = divided(&input.call, brief)?;
+    let compare = match self::parts(&brief.subject) {
+        Parts::Compare(comparison) => Some((comparison.a, comparison.b)),
+        _ => None,
+    };
+    let compare = compare.filter(|_| budgets.max_bands_per_plan >= 2 && most >= 3);
     let n = parts.len();
     let tasks: Vec<Task> = parts.iter().enumerate().map(|(i, part)| part_task(part, i + 1, n)).collect();
     let mut bands: Vec<(String, Vec<Task>)> = Vec::new();

@@ -6,7 +6,7 @@ use tree_agent_contract::role::CallContext;
 
 use super::objective::{Parts, parts};
 use super::short;
-use super::words::{TERMS, Term, key_terms, left_out};
+use super::words::{TERMS, Term, all_terms, key_terms, left_out};
 
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
@@ -100,15 +100,19 @@ impl Brief {
         }
     }
 
-    /// The words of the task that are not looked for. `divided` if each of its parts is a task of its own.
-    pub(super) fn not_searched(&self, divided: bool) -> Vec<String> {
-        let of_each = |parts: &[String]| parts.iter().flat_map(|p| left_out(p, &key_terms(p))).collect();
-        match parts(&self.subject) {
-            Parts::Several(parts) if divided => of_each(&parts),
-            Parts::Compare(comparison) if divided => of_each(&comparison.asked()),
-            Parts::Several(parts) => left_out(&parts.join(" "), &self.terms()),
-            _ => left_out(&self.subject, &self.terms()),
+    /// The words of the task that are not among those that it is searched by.
+    pub(super) fn not_searched(&self) -> Vec<String> {
+        match self.compares {
+            // Others have looked for both things.
+            Some(_) => Vec::new(),
+            None => left_out(&self.subject, &self.terms()),
         }
+    }
+
+    /// The words of the task that stand in none of the tasks which answer `parts`.
+    pub(super) fn in_none_of(&self, parts: &[String]) -> Vec<String> {
+        let asked: Vec<Term> = parts.iter().flat_map(|part| all_terms(&short(part, PART_BYTES))).collect();
+        left_out(&self.subject, &asked)
     }
 }
 

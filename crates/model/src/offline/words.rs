@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Maximum of terms in one query, about one or two sentences.
 pub(super) const TERMS: usize = 16;
 /// Maximum of bytes of a term. Anything longer is not a word.
-pub(super) const TERM_BYTES: usize = 64;
+const TERM_BYTES: usize = 64;
 
 /// Words that say nothing about a subject: function words of some languages, and verbs that questions use.
 const STOP: &str = "\
@@ -65,6 +65,11 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
         }
     }
     terms
+}
+
+/// All words of `text` that matter, in order.
+pub(super) fn all_terms(text: &str) -> Vec<Term> {
+    words_that_matter(&spelling::joined(text)).collect()
 }
 
 /// The words of `text` that matter and are not among `terms`, each once.

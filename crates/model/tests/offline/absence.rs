@@ -287,22 +287,77 @@ async fn a_compound_of_which_a_part_is_missing_is_missing() {
     assert!(done.document.contains("No document contains the word “boiler-gasket”."), "{}", done.document);
 }
 
-/// What is not looked for is said.
+/// Only the words that a task is searched by are searched for. The others are named, wherever they stand.
 #[tokio::test]
 async fn words_that_are_not_looked_for_are_named() {
     let words: Vec<String> = (0..17).map(|i| format!("zeppelin{i}")).collect();
     let long = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
+    let a_long_part = format!("pilots {} zeppelin; cranes", words.join("padding ").repeat(20));
     for (objective, named) in [
         (format!("Which cranes have {}?", words.join(" ")), "“zeppelin15” and “zeppelin16”"),
         (format!("When may the pilots of the {long} refuse?"), &*format!("“{long}”")),
-        (format!("Compare the pilots and the {long}"), &format!("“{long}”")),
+        (format!("pilots; cranes; {long}"), &format!("“{long}”")),
+        (
+            "What does the zeppelin handbook say about:\n- the pilots\n- the cranes".into(),
+            "“zeppelin” and “handbook”",
+        ),
+        (
+            "In the zeppelin manual, what is the difference between the pilots and the cranes?".into(),
+            "“zeppelin”",
+        ),
+        ("The zeppelin came.\n1) pilots\n2) cranes\nMind the gizmo.".into(), "“zeppelin”"),
+        (a_long_part, "“zeppelin”"),
     ] {
-        for depth in [0, 3] {
-            let done = Runner::new(&objective, depth).run().await;
-            let said = format!("Not looked for: {named}.");
-            assert!(done.document.contains(&said), "{objective} {depth}: {}", done.document);
+        let ended = Runner::new(&objective, 3).homework(5).await;
+        let done = Runner::new(&objective, 3).run().await;
+        for document in [ended.document, done.document] {
+            let said =
+                document.lines().find(|line| line.contains("Words of the task that were not looked for"));
+            let said = said.unwrap_or_else(|| panic!("{objective}: {document}"));
+            assert!(named.split(" and ").all(|word| said.contains(word)), "{objective}: {said}");
         }
-        let done = Runner::new("When may a pilot refuse?", 3).run().await;
-        assert!(!done.document.contains("Not looked for"), "{}", done.document);
     }
+    // The parts share one step, or stand in one that has no room for more words.
+    let many: Vec<String> = (0..30).map(|i| format!("pilots w{i}")).chain(["zeppelin".into()]).collect();
+    for budgets in [1, 2] {
+        let mut runner = Runner::new(&many.join("; "), 1);
+        (runner.budgets.max_steps_per_band, runner.budgets.max_bands_per_plan) = (budgets, 1);
+        let done = runner.run().await;
+        assert!(done.document.contains("Words of the task that were not looked for"), "{}", done.document);
+    }
+    let done = Runner::new("When may a pilot refuse?", 3).run().await;
+    assert!(!done.document.contains("not looked for"), "{}", done.document);
+    // Homework has no room for all parts.
+    let parts: Vec<String> = (0..60).map(|i| format!("pilots w{i}")).chain(["zeppelin".into()]).collect();
+    let ended = Runner::new(&parts.join("; "), 1).homework(3).await;
+    assert!(!ended.last.remaining.is_empty() && ended.document.contains("Not done: "), "{}", ended.document);
+}
+
+/// What a step knows of a word that only search finds is not lost when it quotes something else.
+#[tokio::test]
+async fn a_word_of_a_part_that_only_search_finds_is_named() {
+    for objective in [
+        "Where are the pilots and a barge? Where are the cranes?",
+        "Compare the pilots of the barge and the cranes",
+        "Where are the pilots? Where are the cranes? Where is the barge?",
+    ] {
+        let runner = Runner::new(objective, 3);
+        let project = runner.context.project_ids[0];
+        runner.documents.add_source(project, "log.md", "---\nvessel: barge\n---\n# Log\n\nAll is calm.");
+        let said = "1 document contains the word “barge”, but no passage of it was quoted: log.md.";
+        let ended = runner.homework(5).await;
+        for document in [ended.document, runner.run().await.document] {
+            assert_eq!(document.matches(said).count(), 1, "{objective}: {document}");
+        }
+    }
+    // Another part quotes it.
+    let runner = Runner::new("Which cranes have a barge? Where is the barge log?", 3);
+    let project = runner.context.project_ids[0];
+    runner.documents.add_source(project, "log.md", "# Log\n\nThe barge log is on the quay.");
+    let done = runner.run().await;
+    assert!(
+        done.document.contains("barge log") && !done.document.contains("no passage of it"),
+        "{}",
+        done.document
+    );
 }

@@ -11,11 +11,11 @@ use tree_agent_model::{Offline, RoleModel};
 use super::Runner;
 
 /// What homework came to.
-struct Ended {
+pub(super) struct Ended {
     /// Branch and title of the tasks of each iteration.
     iterations: Vec<Vec<(String, String)>>,
-    last: HomeworkDraft,
-    document: String,
+    pub(super) last: HomeworkDraft,
+    pub(super) document: String,
     reason: String,
 }
 
@@ -50,7 +50,7 @@ impl Runner {
     }
 
     /// Runs homework as the engine does, without its log. The task of title `fail` fails.
-    async fn homework(&self, max_iterations: u32) -> Ended {
+    pub(super) async fn homework(&self, max_iterations: u32) -> Ended {
         let root = NodeId::root(self.run);
         let scratchpad_doc_id = DocumentId::scratchpad(root);
         let mut brief = HomeworkBrief {

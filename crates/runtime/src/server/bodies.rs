@@ -29,6 +29,9 @@ const BUFFER_BYTES: usize = 8 * 1024;
 /// What a header field takes besides its text: its entry in the map of headers, which grows by doubling.
 const FIELD_BYTES: usize = 208;
 
+/// What a part takes besides its bytes.
+const PART_BYTES: usize = 64;
+
 /// Limits of request bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
@@ -187,6 +190,7 @@ impl<B> Received<B> {
             return Err(bodies.refuse(Code::ResourceExhausted, "BODY_TOO_LARGE", text));
         }
         let add = |bytes| reservation.as_ref().map_or(Ok(()), |reservation| reservation.add(bytes));
+        add(PART_BYTES)?;
         match &mut self.framing {
             Framing::Prefixed(prefixes) => prefixes.scan(part, |announced| {
                 if announced > limit + PREFIX {
@@ -235,6 +239,8 @@ where
         match Pin::new(&mut this.body).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 let counted = frame.data_ref().map_or(Ok(()), |part| this.count(part));
+                // A copy: a part may be one byte of a buffer of many kilobytes.
+                let frame = frame.map_data(|bytes| Bytes::copy_from_slice(&bytes));
                 Poll::Ready(Some(counted.map(|()| frame).map_err(|status| this.refused(status))))
             }
             Poll::Ready(Some(Err(error))) => {
@@ -328,15 +334,28 @@ mod tests {
         let error = two.frame().await.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted);
         drop(two);
-        assert_eq!((bodies.held(), bodies.refused()), (opened("application/json") + 80_000, 1));
+        assert_eq!((bodies.held(), bodies.refused()), (opened("application/json") + PART_BYTES + 80_000, 1));
         drop(one);
         assert_eq!(
             bodies.held(),
-            opened("application/json") + 80_000,
+            opened("application/json") + PART_BYTES + 80_000,
             "the request is still at work with what it received"
         );
         drop(answered);
         assert_eq!(bodies.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_part_keeps_nothing_but_its_own_bytes() {
+        let bodies = Bodies::new(LIMITS);
+        let (sender, mut received, _) = body(&bodies, "application/json");
+        let buffer = part(8_192);
+        for n in 1..=3 {
+            sender.send(buffer.slice(n..n + 1)).unwrap();
+            let part = received.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert!(part.len() == 1 && !buffer.as_ptr_range().contains(&part.as_ptr()));
+            assert_eq!(bodies.held(), opened("application/json") + n * (PART_BYTES + 1));
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -347,7 +366,7 @@ mod tests {
             let (second, mut two, _) = body(&bodies, content_type);
             first.send(prefix(80_000)).unwrap();
             one.frame().await.unwrap().unwrap();
-            assert_eq!(bodies.held(), 2 * opened(content_type) + PREFIX + 80_000);
+            assert_eq!(bodies.held(), 2 * opened(content_type) + PART_BYTES + PREFIX + 80_000);
             second.send(prefix(80_000)).unwrap();
             assert_eq!(two.frame().await.unwrap().unwrap_err().code(), Code::ResourceExhausted);
         }

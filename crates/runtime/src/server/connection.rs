@@ -1,7 +1,6 @@
 //! Serves one connection over HTTP/1.1 or HTTP/2. It closes the connection if no request comes, if the client reads
 //! nothing, and when the server stops; at the end of the drain time it cuts it.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -36,7 +35,7 @@ pub(super) const REQUESTS: usize = 32_768;
 const REQUEST_BYTES: usize = 3 * 1024;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
-const STREAM_WINDOW: u32 = 1024 * 1024;
+pub(super) const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// Maximum bytes of the head of an HTTP/1.1 request. A head that is not complete counts in no budget.
 const HEAD_BYTES: usize = 32 * 1024;
@@ -111,7 +110,7 @@ impl Port {
             let (head, body) = request.into_parts();
             let open = counted.begin(1 + head_bytes(&head) / REQUEST_BYTES);
             let (service, request) = (service.clone(), Request::from_parts(head, body));
-            Box::pin(async move { Ok::<_, Infallible>(service.answer(request, open).await) })
+            Box::pin(service.answer(request, open))
         });
         let (stream, blocked) = Socket::new(Box::pin(stream), Gate::new(requests.counter()));
         let io = TokioIo::new(stream);

@@ -148,9 +148,7 @@ async fn read_ahead<B>(
             None => return,
             // Trailers end a body, and mean nothing to these services.
             Some(Ok(frame)) if frame.is_trailers() => return,
-            // A part may be a small piece of a large buffer.
-            Some(Ok(frame)) => Ok(frame.map_data(|bytes| Bytes::copy_from_slice(&bytes))),
-            Some(Err(status)) => Err(status),
+            Some(part) => part,
         };
         let bytes = counted(&part);
         let part = match waiting.fetch_add(bytes, Ordering::Relaxed) + bytes {

@@ -29,19 +29,19 @@ impl Runs for EmbeddedStore {
         self.write(move |tx| {
             let existing = tx
                 .query_row(
-                    "SELECT id, spec FROM tree_agent_runs WHERE id IN (SELECT ?1 UNION ALL \
+                    "SELECT id, spec, parent_run_id IS NOT NULL FROM tree_agent_runs WHERE id IN (SELECT ?1 UNION ALL \
                      SELECT run_id FROM tree_agent_requests WHERE user_id = ?2 AND request_id = ?3) \
                      ORDER BY id = ?1 DESC LIMIT 1",
                     params![run_id.0, clean(&spec.user_id), clean(&request_id)],
-                    |row| Ok((RunId(row.get(0)?), row.get::<_, String>(1)?)),
+                    |row| Ok((RunId(row.get(0)?), row.get::<_, String>(1)?, row.get::<_, bool>(2)?)),
                 )
                 .optional()
                 .map_err(map_error)?;
-            let Some((id, stored)) = existing else {
+            let Some((id, stored, is_fork)) = existing else {
                 insert(tx, first, &spec, &spec_json, &request_id)?;
                 return Ok(Created::New(run_id));
             };
-            if parse_spec(id, &stored)? == parse_spec(id, &spec_json)? {
+            if !is_fork && parse_spec(id, &stored)? == parse_spec(id, &spec_json)? {
                 Ok(Created::Existing(id))
             } else {
                 Err(StoreError::other_spec(id, &request_id))

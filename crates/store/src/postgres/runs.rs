@@ -36,7 +36,7 @@ impl Runs for PostgresStore {
         }
         let existing = connection
             .query_opt(
-                "SELECT id, spec FROM tree_agent_runs WHERE id = ANY (ARRAY(SELECT $1::uuid UNION ALL \
+                "SELECT id, spec, parent_run_id IS NOT NULL FROM tree_agent_runs WHERE id = ANY (ARRAY(SELECT $1::uuid UNION ALL \
                  SELECT run_id FROM tree_agent_requests WHERE user_id = $2 AND request_id = $3)) \
                  ORDER BY id = $1 DESC LIMIT 1",
                 &[&run_id.0, &clean(&spec.user_id), &clean(&request_id)],
@@ -44,9 +44,9 @@ impl Runs for PostgresStore {
             .await?
             .ok_or_else(|| StoreError::unavailable("the run changed meanwhile", "try again"))?;
         let id = RunId(existing.get(0));
-        let same: RunSpec = stored_spec(id, existing.get(1))?;
+        let (same, is_fork): (RunSpec, bool) = (stored_spec(id, existing.get(1))?, existing.get(2));
         // Compared as it was stored, so that replaced characters do not make a repeat a conflict.
-        if same == parse_spec(id, spec_json.0.as_bytes())? {
+        if !is_fork && same == parse_spec(id, spec_json.0.as_bytes())? {
             Ok(Created::Existing(id))
         } else {
             Err(StoreError::other_spec(id, &request_id))

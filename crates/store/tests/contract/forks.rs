@@ -4,11 +4,11 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{NodeCreated, RunForked};
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, RunStatus, Timestamp};
-use tree_agent_store::{Created, NewFork, RunAppend, Store, StoreError};
+use tree_agent_store::{Created, NewFork, NewRun, RunAppend, Store, StoreError};
 use uuid::Uuid;
 
 use crate::fixture::Fixture;
-use crate::make::{T0, append, claim, claimed, event, run_id, run_row};
+use crate::make::{T0, append, claim, claimed, event, new_run, run_id, run_row};
 
 fn document_id(n: u128) -> DocumentId {
     DocumentId(Uuid::from_u128(n))
@@ -136,6 +136,9 @@ pub async fn a_request_id_makes_a_fork_idempotent(f: Fixture) {
     let other = NewFork { request_id: "r".into(), ..new_fork(3, run, 5) };
     assert!(matches!(store.fork_run(other).await, Err(StoreError::Conflict(_))));
     assert_eq!(store.run_of_request("ann", "r").await.unwrap(), Some(run_id(2)));
+    // The fork is what was asked for, and no run that is like it.
+    let alike = NewRun { spec: fork.spec, request_id: "r".into(), ..new_run(4) };
+    assert!(matches!(store.create_run(alike).await, Err(StoreError::Conflict(_))));
 }
 
 pub async fn a_fork_at_an_event_that_its_parent_did_not_write_is_refused(f: Fixture) {

@@ -320,7 +320,15 @@ async fn take(
     if suspicion.is_active() || (newest <= hub.head() && !missed) {
         return;
     }
-    if catch_up(hub, watches).await && hub.head() < newest {
+    let before = hub.head();
+    if !catch_up(hub, watches).await {
+        return;
+    }
+    if hub.head() == before && missed {
+        // A flood of messages that announce nothing leads to this, too.
+        suspicion.ignore_for(watches.config.head_check);
+    }
+    if hub.head() < newest {
         tracing::debug!(run, newest, "a published message spoke of events that are not in the log");
         watches.stats.forged_messages.fetch_add(1, Ordering::Relaxed);
         suspicion.ignore_for(watches.config.head_check);
