@@ -249,11 +249,12 @@ fn not_searched(input: &AggregateInput, brief: &Brief) -> Vec<String> {
         None => plan::divided(&input.call, brief),
     };
     let mut words = parts.map_or_else(|| brief.not_searched(), |parts| brief.in_none_of(&parts));
-    for word in payloads(input).flat_map(|p| findings::words(p, "notSearched")) {
-        if !words.iter().any(|known| known == word) {
-            words.push(word.to_owned());
-        }
-    }
+    // There may be thousands.
+    let known: BTreeSet<String> = words.iter().cloned().collect();
+    let mut left: BTreeSet<&str> = BTreeSet::new();
+    let of_steps = payloads(input).flat_map(|p| findings::words(p, "notSearched"));
+    let new = of_steps.filter(|word| !known.contains(*word) && left.insert(word));
+    words.extend(new.map(str::to_owned));
     words
 }
 

@@ -305,7 +305,7 @@ impl Model {
             .get_key_value(&new.run_id)
             .or_else(|| self.runs.iter().find(|(_, run)| same_request(run)));
         if let Some((id, run)) = existing {
-            return match run.spec == new.spec {
+            return match run.fork.is_none() && run.spec == new.spec {
                 true => Ok(Created::Existing(*id)),
                 false => Err(StoreError::Conflict(format!(
                     "run {id} of request {:?} has another spec",
