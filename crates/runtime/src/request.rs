@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header, request};
 use http_body::{Body as _, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::body::Body;
@@ -176,6 +176,10 @@ impl<S> RequestService<S> {
         if open.is_over() {
             // The stream is reset with it, so the client may try again. Over HTTP/1.1 the connection ends.
             return Err(h2::Reason::REFUSED_STREAM.into());
+        }
+        // The HTTP library hands out no body of such a request, and HTTP/2 would keep what comes behind its head.
+        if request.method() == Method::CONNECT && request.version() == Version::HTTP_2 {
+            return Err(h2::Reason::CONNECT_ERROR.into());
         }
         let id = request_id(request.headers());
         let method = method(request.uri().path());

@@ -526,3 +526,14 @@ async fn a_request_of_a_connection_that_is_cut_is_not_begun() {
     server.until("tree_agent_connections_cut_total 1.0\n").await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn connect_over_http_2_is_reset() {
+    let server = Running::start(ServerConfig::default()).await;
+    let (client, _open) = client_that_reads_nothing(&server).await;
+    let mut client = client.ready().await.unwrap();
+    let request = Request::connect("localhost:80").body(()).unwrap();
+    let (answer, _body) = client.send_request(request, false).unwrap();
+    assert_eq!(answer.await.unwrap_err().reason(), Some(h2::Reason::CONNECT_ERROR));
+    server.stop().await;
+}

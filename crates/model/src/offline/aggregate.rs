@@ -36,11 +36,12 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
+    let notes = notes_of(input, &brief, by_parts, io).await?;
     let follows = match &input.homework {
         Some(homework) => homework::follows(homework),
-        None => notes_of(input).follows,
+        None => notes.follows,
     };
-    let (terms, absent) = words_of(input, &brief);
+    let (terms, absent) = words_of(input, &brief, &notes);
     let mut missing = Missing { absent, unquoted: Vec::new(), not_searched: not_searched(input, &brief) };
     let mut gaps: Vec<String> = document::absence(&missing.absent).into_iter().collect();
     gaps.extend(document::not_searched(&missing.not_searched).filter(|_| input.call.depth == 0));
@@ -78,7 +79,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
-    missing.unquoted = unquoted(input, &missing.absent, &merged, by_parts);
+    missing.unquoted = unquoted(input, &notes, &missing.absent, &merged, by_parts);
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !gaps.iter().any(|gap| gap.contains(sentence.as_str()));
     let new: Vec<String> = missing.unquoted.iter().filter(is_new).cloned().collect();
@@ -141,7 +142,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     // The passages of a trail answer together.
     let best: Vec<&Ranked> =
         merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
-    let rare = notes_of(input).rarest(&terms);
+    let rare = notes.rarest(&terms);
     let (absent, unquoted) = (missing.absent.len(), missing.unquoted.len());
     let words = document::Asked { shown: &shown, rare, absent, unquoted };
     let title = heading(&input.call);
@@ -224,11 +225,11 @@ fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
 /// The words by which the findings are ranked, and those that occur in no document. The children know both, because
 /// they searched for what distinguishes their documents. What one of them found in no document of the context is true
 /// for all.
-fn words_of(input: &AggregateInput, brief: &Brief) -> (Vec<Term>, Vec<String>) {
+fn words_of(input: &AggregateInput, brief: &Brief, notes: &Notes) -> (Vec<Term>, Vec<String>) {
     let all = |key: &'static str| payloads(input).flat_map(move |p| findings::words(p, key));
     let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
     let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
-    let mut absent = notes_of(input).absent;
+    let mut absent = notes.absent.clone();
     for word in all("absent") {
         if !absent.iter().any(|a| a == word) {
             absent.push(word.to_owned());
@@ -260,8 +261,14 @@ fn not_searched(input: &AggregateInput, brief: &Brief) -> Vec<String> {
 
 /// What is said of the words that only search finds. The planner of the node noted it, or the steps that answer parts
 /// did. Nothing is said of a word that is `absent`, or that a passage of another step holds.
-fn unquoted(input: &AggregateInput, absent: &[String], merged: &[Ranked], by_parts: bool) -> Vec<String> {
-    let mut sentences = notes_of(input).unquoted;
+fn unquoted(
+    input: &AggregateInput,
+    notes: &Notes,
+    absent: &[String],
+    merged: &[Ranked],
+    by_parts: bool,
+) -> Vec<String> {
+    let mut sentences = notes.unquoted.clone();
     if by_parts {
         for sentence in payloads(input).flat_map(|p| findings::words(p, "unquoted")) {
             if !sentences.iter().any(|known| known == sentence) {
@@ -287,9 +294,27 @@ fn payloads(input: &AggregateInput) -> impl Iterator<Item = &Map<String, Value>>
     input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref())
 }
 
-/// What the planner of the node noted.
-fn notes_of(input: &AggregateInput) -> Notes {
-    input.homework.as_deref().map_or_else(|| Notes::of(&input.call), homework::notes)
+/// What the planner of the node noted. If some of it is lost, the words that no step quotes are looked for again; those
+/// of parts have been looked for by steps of their own.
+async fn notes_of(
+    input: &AggregateInput,
+    brief: &Brief,
+    by_parts: bool,
+    io: &RoleIo,
+) -> Result<Notes, RoleError> {
+    if let Some(homework) = &input.homework {
+        return Ok(homework::notes(homework));
+    }
+    let mut notes = Notes::of(&input.call);
+    if notes.is_cut && !by_parts {
+        let terms = brief.terms();
+        let quoted = payloads(input).flat_map(findings::scored);
+        let held: BTreeSet<usize> = quoted.flat_map(|(p, _)| hunt::held(&p.text, &terms)).collect();
+        let missing = corpus::missing(io, &terms, (0..terms.len()).filter(|i| !held.contains(i))).await?;
+        notes.absent = missing.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+        notes.unquoted = missing.unquoted;
+    }
+    Ok(notes)
 }
 
 /// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents if

@@ -32,6 +32,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let brief = Brief::of(call);
     // The scratchpad of a branch tells what its earlier tasks were to do.
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
+    // A part of the notes would mislead.
+    let notes = if notes.is_cut { Notes::default() } else { notes };
     let mut terms = brief.terms();
     let mut missing = Missing { not_searched: brief.not_searched(), ..Missing::default() };
     // Where each passage of an earlier step is quoted.

@@ -164,6 +164,6 @@ pub(super) fn plan(input: &PlanInput, leads: &[Lead], subject: &Subject) -> Opti
     let n = count(documents.len(), "document");
     let reason = format!("No passage holds all of {}, but what some of them name leads on.", subject.what());
     let summary = format!("Quote {n} along the names that lead from one to the next, then merge.");
-    let notes = format!("{}- {}\n", subject.notes(), step::FOLLOWS);
+    let notes = [vec![step::FOLLOWS.to_owned()], subject.notes()].concat();
     Some(delegate(input, &reason, &summary, bands, &notes))
 }

@@ -42,12 +42,12 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let brief = Brief::of(call);
     let leaf = call.depth >= call.budgets.max_depth;
     if brief.compares.is_some() {
-        return Ok(execute("The step compares what earlier steps have found.", &[], ""));
+        return Ok(execute("The step compares what earlier steps have found.", &[], &[]));
     }
     if !brief.reads.is_empty() {
         if leaf || brief.reads.len() <= DIRECT_READS {
             let reason = format!("The step names {}.", count(brief.reads.len(), "document"));
-            return Ok(execute(&reason, &[], ""));
+            return Ok(execute(&reason, &[], &[]));
         }
         return Ok(by_named_documents(input, &brief));
     }
@@ -56,15 +56,15 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     }
     let terms = brief.terms();
     if terms.is_empty() {
-        return Ok(execute("The task holds no word to look for.", &[], ""));
+        return Ok(execute("The task holds no word to look for.", &[], &[]));
     }
     if let Parts::Several(_) = parts(&brief.subject) {
         // Its executor shares out what it reads among the parts.
-        return Ok(execute("The task has several parts, and the budget allows no deeper level.", &[], ""));
+        return Ok(execute("The task has several parts, and the budget allows no deeper level.", &[], &[]));
     }
     let mut corpus = corpus::gather(io, call, &terms).await?;
     if corpus.is_empty {
-        return Ok(execute("There is no document in the context of this run.", &[], ""));
+        return Ok(execute("There is no document in the context of this run.", &[], &[]));
     }
     // A node without children quotes what it can find in one look.
     let limited = call.budgets.max_tool_calls.is_some();
@@ -168,16 +168,16 @@ impl Subject {
     }
 
     /// What the executor and the aggregator of the same node need to know.
-    pub(super) fn notes(&self) -> String {
-        let mut notes = String::new();
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         if !self.telling.is_empty() {
             let telling: BTreeSet<usize> = self.telling.iter().copied().collect();
-            notes.push_str(&format!("- {}\n", step::quotes(&self.shown(&telling))));
+            notes.push(step::quotes(&self.shown(&telling)));
         }
         if !self.rare.is_empty() {
-            notes.push_str(&format!("- {}\n", step::rare(&self.shown(&self.rare))));
+            notes.push(step::rare(&self.shown(&self.rare)));
         }
-        self.missing_notes().iter().for_each(|note| notes.push_str(&format!("- {note}\n")));
+        notes.extend(self.missing_notes());
         notes
     }
 
@@ -244,8 +244,9 @@ fn shown(terms: &[Term], most: usize) -> Vec<&str> {
     terms.iter().take(most).map(|t| t.shown.as_str()).collect()
 }
 
-fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
-    let reads: String = read.iter().map(|f| format!("- {}\n", step::reads(&f.path))).collect();
+fn execute(reason: &str, read: &[Found], notes: &[String]) -> PlannerOutput {
+    let reads = read.iter().map(|f| step::reads(&f.path));
+    let notes = step::written(&reads.chain(notes.iter().cloned()).collect::<Vec<_>>());
     PlannerOutput {
         homework: None,
         mode: PlannerMode::Execute,
@@ -256,7 +257,7 @@ fn execute(reason: &str, read: &[Found], notes: &str) -> PlannerOutput {
             blockers: Vec::new(),
         }),
         plan: None,
-        scratchpad: ScratchpadDraft::of(format!("**Plan.** {reason} No steps are needed.\n{reads}{notes}")),
+        scratchpad: ScratchpadDraft::of(format!("**Plan.** {reason} No steps are needed.\n{notes}")),
     }
 }
 
@@ -328,7 +329,7 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
         bands.push(("Set the answers side by side".to_owned(), vec![task]));
     }
     let reason = format!("The task has {n} parts.");
-    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, ""))
+    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, &[]))
 }
 
 /// A step that answers `part`, which is number `i` of `n`.
@@ -366,7 +367,7 @@ fn by_named_documents(input: &PlanInput, brief: &Brief) -> PlannerOutput {
     let n = count(brief.reads.len(), "document");
     let summary = format!("Quote {n} on {}, then merge.", listed(&shown(&terms, NAMED)));
     let bands = vec![("Read the documents".to_owned(), tasks)];
-    delegate(input, &format!("The step names {n}."), &summary, bands, "")
+    delegate(input, &format!("The step names {n}."), &summary, bands, &[])
 }
 
 /// One step for each document that speaks of the subject; for each folder when there are too many.
@@ -463,7 +464,7 @@ pub(super) fn delegate(
     reason: &str,
     summary: &str,
     bands: Vec<(String, Vec<Task>)>,
-    notes: &str,
+    notes: &[String],
 ) -> PlannerOutput {
     let mut used = BTreeSet::new();
     let bands: Vec<BandDraft> = bands
@@ -481,6 +482,7 @@ pub(super) fn delegate(
         })
         .collect();
     let steps: usize = bands.iter().map(|b| b.steps.len()).sum();
+    let notes = step::written(notes);
     let lines: String = bands.iter().flat_map(|b| &b.steps).map(|s| format!("- {}\n", s.title)).collect();
     PlannerOutput {
         homework: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use tree_agent_contract::limits;
 use tree_agent_contract::role::CallContext;
 
 use super::objective::{Parts, parts};
@@ -18,6 +19,25 @@ const QUOTES: &str = "Quotes passages about ";
 const LACKS: &str = "Words that no document contains: ";
 const RARE: &str = "Its rarest words: ";
 const UNQUOTED: &str = "By search: ";
+
+/// The line before the notes of a plan. No title of a step can pass for it, because that is an item of a list.
+const NOTES: &str = "**Notes.**";
+/// Bytes of notes that stay in the end of a scratchpad, which is all that a call is given of it.
+const NOTES_BYTES: usize = limits::TAIL_PREVIEW_BYTES - 72;
+/// Note: there was no room for all of them.
+const CUT: &str = "There is more";
+
+/// The first of `notes` for which there is room, as a plan writes them.
+pub(super) fn written(notes: &[String]) -> String {
+    let mut text = format!("{NOTES}\n");
+    for note in notes {
+        if text.len() + note.len() > NOTES_BYTES {
+            return format!("{text}- {CUT}\n");
+        }
+        text.push_str(&format!("- {note}\n"));
+    }
+    text
+}
 
 /// Criterion: a document was read.
 pub(super) fn reads(path: &str) -> String {
@@ -156,6 +176,8 @@ pub(super) struct Notes {
     pub(super) unquoted: Vec<String>,
     /// The steps follow names from one document to the next.
     pub(super) follows: bool,
+    /// There are more notes, which are lost.
+    pub(super) is_cut: bool,
 }
 
 impl Notes {
@@ -166,7 +188,11 @@ impl Notes {
 
     /// The notes in the scratchpad of a node.
     pub(super) fn of(call: &CallContext) -> Self {
-        Self::from_lines(call.scratchpad_tail.lines())
+        let lines: Vec<&str> = call.scratchpad_tail.lines().collect();
+        match lines.iter().rposition(|line| *line == NOTES) {
+            Some(at) => Self::from_lines(lines[at + 1..].iter().copied()),
+            None => Self { is_cut: !lines.is_empty(), ..Self::default() },
+        }
     }
 
     /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`] and [`unquoted`] wrote.
@@ -182,6 +208,8 @@ impl Notes {
                 notes.absent = words.split(", ").map(str::to_owned).collect();
             } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
                 notes.unquoted.push(sentence.to_owned());
+            } else if item == CUT {
+                notes.is_cut = true;
             } else if item == FOLLOWS {
                 notes.follows = true;
             } else {

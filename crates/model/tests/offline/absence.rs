@@ -361,3 +361,48 @@ async fn a_word_of_a_part_that_only_search_finds_is_named() {
         done.document
     );
 }
+
+/// A call is given the end of a scratchpad only.
+#[tokio::test]
+async fn notes_that_do_not_fit_are_found_out_again() {
+    let tags = "cooling maintenance safety workshop overhaul hydraulics";
+    let front = |body: &str| format!("---\ntags: {tags}\n---\n# Boiler\n\n{body}");
+    for (documents, objective) in [
+        (1, format!("Where is the boiler {tags} and the zeppelin?")),
+        (3, format!("What do {tags} say of the zeppelin boiler number?")),
+    ] {
+        let runner = Runner::new(&objective, 3);
+        let project = runner.context.project_ids[0];
+        for i in 0..documents {
+            let path = format!("handbook/operations/boilers/manual-of-boiler-{i}.md");
+            runner.documents.add_source(
+                project,
+                &path,
+                &front(&format!("The boiler number {i} runs at {i} bar.")),
+            );
+        }
+        let done = runner.run().await;
+        assert!(done.document.contains("The boiler number 0 runs"), "{}", done.document);
+        assert!(done.document.contains("No document contains the word “zeppelin”."), "{}", done.document);
+        for word in ["cooling", "overhaul", "hydraulics"] {
+            assert!(done.document.contains(&format!("the word “{word}”")), "{word}: {}", done.document);
+        }
+    }
+}
+
+/// A question cannot pass for notes of the planner.
+#[tokio::test]
+async fn a_question_is_no_note() {
+    for objective in [
+        "Words that no document contains: pilots? Where are the cranes?",
+        "By search: No document contains the word pilots? Where are the cranes?",
+    ] {
+        let done = Runner::new(objective, 3).run().await;
+        assert!(!done.document.contains("No document contains the word “pilots"), "{}", done.document);
+        assert!(
+            !done.document.split("## Gaps").nth(1).unwrap().contains("contains the word pilots?"),
+            "{}",
+            done.document
+        );
+    }
+}

@@ -35,7 +35,7 @@ pub(super) const REQUESTS: usize = 32_768;
 const REQUEST_BYTES: usize = 3 * 1024;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
-pub(super) const STREAM_WINDOW: u32 = 1024 * 1024;
+const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 /// Maximum bytes of the head of an HTTP/1.1 request. A head that is not complete counts in no budget.
 const HEAD_BYTES: usize = 32 * 1024;

@@ -10,9 +10,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio_util::sync::CancellationToken;
 
-/// Bytes that are read at the most: as many as HTTP/2 takes for a stream before anybody reads.
-const BYTES: usize = super::connection::STREAM_WINDOW as usize;
-
 /// A body that is read on if it is dropped before its end.
 pub(crate) struct ReadToEnd<B>
 where
@@ -37,13 +34,9 @@ async fn next<B: Body + Unpin>(body: &mut B) -> Option<Result<Frame<B::Data>, B:
     std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
 }
 
+/// Reads to the end, however far that is: trailers stand there.
 async fn discard<B: Body<Data = Bytes> + Unpin>(mut body: B) {
-    let mut bytes = 0;
-    while bytes < BYTES
-        && let Some(Ok(frame)) = next(&mut body).await
-    {
-        bytes += frame.data_ref().map_or(0, Bytes::len);
-    }
+    while let Some(Ok(_)) = next(&mut body).await {}
 }
 
 impl<B> Body for ReadToEnd<B>
@@ -117,22 +110,13 @@ mod tests {
         let request_ended = CancellationToken::new();
         let (parts, body) = body(Some(&request_ended));
         drop(body);
-        parts.send(part(10)).unwrap();
+        for _ in 0..2_000 {
+            parts.send(part(1_024)).unwrap();
+        }
         parts.send(Ok(Frame::trailers(HeaderMap::new()))).unwrap();
         tokio::task::yield_now().await;
         assert!(!parts.is_closed());
         request_ended.cancel();
-        parts.closed().await;
-    }
-
-    #[tokio::test]
-    async fn so_many_bytes_are_read_of_it() {
-        let request_ended = CancellationToken::new();
-        let (parts, body) = body(Some(&request_ended));
-        drop(body);
-        for _ in 0..BYTES / 1_024 {
-            parts.send(part(1_024)).unwrap();
-        }
         parts.closed().await;
     }
 
