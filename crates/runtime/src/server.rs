@@ -2,9 +2,9 @@
 //!
 //! `accept` accepts connections, `connection` serves one over its `socket`, [`crate::request`] checks (`hosts`,
 //! `origins`) and observes each request, `bodies` limits request bodies by their `framing`, `remainder` reads what
-//! services leave of them, `answers` limits the bytes
-//! that clients do not read, `public` limits health checks and reflection, and a `shared_limit` each holds for open
-//! requests and for the answers that their clients do not read (`unread`).
+//! services leave of them, `answers` limits the bytes that clients do not read, `public` limits health checks and
+//! reflection, and a `shared_limit` each holds for open requests and for the answers that their clients do not read
+//! (`unread`).
 
 mod accept;
 pub(crate) mod answers;

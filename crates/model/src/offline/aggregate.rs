@@ -242,20 +242,14 @@ fn words_of(input: &AggregateInput, brief: &Brief, notes: &Notes) -> (Vec<Term>,
 fn not_searched(input: &AggregateInput, brief: &Brief) -> Vec<String> {
     let parts = match &input.homework {
         // The plan says which parts are not done.
-        Some(_) => match parts(&brief.subject) {
-            Parts::One => None,
-            Parts::Several(parts) => Some(parts),
-            Parts::Compare(comparison) => Some(comparison.asked().into()),
-        },
+        Some(_) => parts(&brief.subject).asked(),
         None => plan::divided(&input.call, brief),
     };
     let mut words = parts.map_or_else(|| brief.not_searched(), |parts| brief.in_none_of(&parts));
-    // There may be thousands.
-    let known: BTreeSet<String> = words.iter().cloned().collect();
-    let mut left: BTreeSet<&str> = BTreeSet::new();
-    let of_steps = payloads(input).flat_map(|p| findings::words(p, "notSearched"));
-    let new = of_steps.filter(|word| !known.contains(*word) && left.insert(word));
-    words.extend(new.map(str::to_owned));
+    // A set: there may be thousands.
+    let mut known: BTreeSet<String> = words.iter().cloned().collect();
+    let of_steps = payloads(input).flat_map(|p| findings::words(p, "notSearched")).map(str::to_owned);
+    words.extend(of_steps.filter(|word| known.insert(word.clone())));
     words
 }
 

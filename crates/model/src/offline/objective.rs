@@ -59,6 +59,17 @@ impl Comparison {
     }
 }
 
+impl Parts {
+    /// What each part asks. None if there is only one.
+    pub(super) fn asked(self) -> Option<Vec<String>> {
+        match self {
+            Self::One => None,
+            Self::Several(parts) => Some(parts),
+            Self::Compare(comparison) => Some(comparison.asked().into()),
+        }
+    }
+}
+
 /// Splits `text` by its own structure.
 pub(super) fn parts(text: &str) -> Parts {
     // The semicolon of an HTML entity divides nothing.

@@ -285,11 +285,7 @@ fn most_parts(call: &CallContext) -> usize {
 /// The parts of a task, each for a step of its own. What does not fit goes with the last part that does. None if it has
 /// only one.
 pub(super) fn divided(call: &CallContext, brief: &Brief) -> Option<Vec<String>> {
-    let mut parts = match parts(&brief.subject) {
-        Parts::One => return None,
-        Parts::Several(parts) => parts,
-        Parts::Compare(comparison) => comparison.asked().into(),
-    };
+    let mut parts = parts(&brief.subject).asked()?;
     let rest = parts.split_off(parts.len().min(most_parts(call).max(1)));
     if let Some(last) = parts.last_mut() {
         rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
