@@ -59,6 +59,8 @@ struct Runner {
     /// What each role call may make of them.
     tool_calls: Option<u64>,
     fail: Option<&'static str>,
+    /// Steps with this title never begin, because a budget is used up.
+    cuts: Option<&'static str>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
     /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
@@ -92,6 +94,7 @@ impl Runner {
             budgets: Budgets::default(),
             tool_calls: None,
             fail: None,
+            cuts: None,
             denies: false,
             cited: None,
         }
@@ -130,6 +133,10 @@ impl Runner {
             answer
         };
         futures::join!(working, reading)
+    }
+
+    fn begins(&self, title: &str) -> bool {
+        self.cuts.is_none_or(|cut| !title.contains(cut))
     }
 
     async fn run(&self) -> Done {
@@ -211,8 +218,9 @@ impl Runner {
                 for band in plan.bands {
                     assert!(band.steps.len() <= self.budgets.max_steps_per_band as usize);
                     let before = children.clone();
+                    let steps = band.steps.into_iter().filter(|step| self.begins(&step.title));
                     // Unordered on purpose: what finishes first must not matter.
-                    let mut done: Vec<(u32, Done)> = futures::stream::iter(band.steps)
+                    let mut done: Vec<(u32, Done)> = futures::stream::iter(steps)
                         .map(|step| {
                             let (child, index) = (NodeId::child(id, 1, &step.id), step.step_index);
                             self.node(child, step, depth + 1, before.clone()).map(move |done| (index, done))

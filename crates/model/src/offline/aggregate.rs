@@ -11,11 +11,11 @@ use tree_agent_contract::{DocumentId, HintType, NodeStatus, ResultKind, SuccessA
 use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS, Missing};
+use super::findings::{self, FINDINGS, Known, SEARCHED};
 use super::homework;
 use super::hunt;
 use super::objective::{Parts, parts};
-use super::plan;
+use super::plan::{self, Task};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms};
@@ -36,18 +36,27 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
-    let notes = notes_of(input, &brief, by_parts, io).await?;
+    let planned = planned(input, &brief);
+    // Steps that answer parts of the task search for its words themselves.
+    let steps_search = by_parts && (input.homework.is_some() || !planned.is_empty());
+    let notes = notes_of(input, &brief, steps_search, io).await?;
     let follows = match &input.homework {
         Some(homework) => homework::follows(homework),
         None => notes.follows,
     };
     let (terms, absent) = words_of(input, &brief, &notes);
-    let mut missing = Missing { absent, unquoted: Vec::new(), not_searched: not_searched(input, &brief) };
-    let mut gaps: Vec<String> = document::absence(&missing.absent).into_iter().collect();
-    gaps.extend(document::not_searched(&missing.not_searched).filter(|_| input.call.depth == 0));
-    if let Some(homework) = &input.homework {
-        gaps.extend(homework.last.remaining.iter().map(|left| format!("Not done: {}.", short(left, 300))));
+    let searched = searched(input, &brief, &notes, steps_search);
+    let mut known = Known { absent, unquoted: Vec::new(), searched };
+    let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
+    // Of a step, the root says it: another step may have searched for the word.
+    if input.call.depth == 0 && (!steps_search || all_tell(input)) {
+        gaps.extend(document::not_searched(&brief.not_searched(&known.searched)));
     }
+    let begun: BTreeSet<&str> = input.children.iter().map(|child| child.title.as_str()).collect();
+    let not_begun = planned.iter().filter(|title| !begun.contains(title.as_str()));
+    let mut of_steps: Vec<String> = not_begun.map(|title| document::not_done(title)).collect();
+    of_steps.extend(input.homework.iter().flat_map(|homework| homework::not_done(homework, &begun)));
+    of_steps.extend(input.children.iter().flat_map(gaps_of));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -59,7 +68,6 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         // A passage that mentions both things answers best, and the earlier steps found it too.
         order.rotate_right(1);
     }
-    input.children.iter().for_each(|child| gaps.extend(gaps_of(child)));
     for &i in &order {
         for (passage, score, document) in returned(&input.children[i], io).await? {
             let key = (passage.path.clone(), passage.text.clone());
@@ -79,11 +87,11 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
-    missing.unquoted = unquoted(input, &notes, &missing.absent, &merged, by_parts);
+    known.unquoted = unquoted(input, &notes, &known.absent, &merged);
     // A step without a passage has said so itself.
-    let is_new = |sentence: &&String| !gaps.iter().any(|gap| gap.contains(sentence.as_str()));
-    let new: Vec<String> = missing.unquoted.iter().filter(is_new).cloned().collect();
-    gaps.extend(new);
+    let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));
+    gaps.extend(known.unquoted.iter().filter(is_new).cloned());
+    gaps.extend(of_steps);
     let before = merged.len();
     if follows {
         let mut room: BTreeMap<usize, usize> = BTreeMap::new();
@@ -143,7 +151,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let best: Vec<&Ranked> =
         merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
     let rare = notes.rarest(&terms);
-    let (absent, unquoted) = (missing.absent.len(), missing.unquoted.len());
+    let (absent, unquoted) = (known.absent.as_slice(), known.unquoted.len());
     let words = document::Asked { shown: &shown, rare, absent, unquoted };
     let title = heading(&input.call);
     let document = Document {
@@ -185,7 +193,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     };
     Ok(AggregatorOutput {
         synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },
-        artifacts: vec![document, findings::artifact(&merged, &terms, &missing)],
+        artifacts: vec![document, findings::artifact(&merged, &terms, &known)],
         result: ResultDraft {
             kind: ResultKind::Hybrid,
             summary: summary.clone(),
@@ -238,36 +246,41 @@ fn words_of(input: &AggregateInput, brief: &Brief, notes: &Notes) -> (Vec<Term>,
     (if telling.is_empty() { rest } else { telling }, absent)
 }
 
-/// The words of the task that nobody looked for: those that stand in no part of it, and those that a step left out.
-fn not_searched(input: &AggregateInput, brief: &Brief) -> Vec<String> {
-    let parts = match &input.homework {
-        // The plan says which parts are not done.
-        Some(_) => parts(&brief.subject).asked(),
-        None => plan::divided(&input.call, brief),
-    };
-    let mut words = parts.map_or_else(|| brief.not_searched(), |parts| brief.in_none_of(&parts));
-    // A set: there may be thousands.
-    let mut known: BTreeSet<String> = words.iter().cloned().collect();
-    let of_steps = payloads(input).flat_map(|p| findings::words(p, "notSearched")).map(str::to_owned);
-    words.extend(of_steps.filter(|word| known.insert(word.clone())));
-    words
+/// The titles of the steps that answer parts of the task. None if its plan was another one, or if it is homework.
+fn planned(input: &AggregateInput, brief: &Brief) -> Vec<String> {
+    let bands = plan::bands_of_parts(&input.call, brief).filter(|_| input.homework.is_none());
+    let tasks: Vec<Task> = bands.into_iter().flatten().flat_map(|(_, tasks)| tasks).collect();
+    let is_plan =
+        input.children.iter().any(|child| tasks.iter().any(|task| child.step_id.as_str() == task.id));
+    tasks.into_iter().filter(|_| is_plan).map(|task| task.title).collect()
 }
 
-/// What is said of the words that only search finds. The planner of the node noted it, or the steps that answer parts
-/// did. Nothing is said of a word that is `absent`, or that a passage of another step holds.
-fn unquoted(
-    input: &AggregateInput,
-    notes: &Notes,
-    absent: &[String],
-    merged: &[Ranked],
-    by_parts: bool,
-) -> Vec<String> {
+/// The words of the task that were searched for: by the planner of the node, unless its `steps_search`, and by steps
+/// that have completed.
+fn searched(input: &AggregateInput, brief: &Brief, notes: &Notes, steps_search: bool) -> Vec<String> {
+    let mut searched = if steps_search { Vec::new() } else { notes.searched(&brief.terms()) };
+    searched.extend(payloads(input).flat_map(|p| findings::words(p, SEARCHED)).map(str::to_owned));
+    let mut left_out: BTreeSet<String> = brief.not_searched(&searched).into_iter().collect();
+    // Each once, and no others.
+    brief.not_searched(&[]).into_iter().filter(|word| !left_out.remove(word)).collect()
+}
+
+/// Whether each step that has completed tells what it searched for. Another model does not.
+fn all_tell(input: &AggregateInput) -> bool {
+    let mut completed = input.children.iter().filter(|child| child.status == NodeStatus::Completed);
+    completed.all(|child| {
+        let payload = child.result.as_ref().and_then(|result| result.json_payload.as_ref());
+        payload.is_some_and(|payload| payload.contains_key(SEARCHED))
+    })
+}
+
+/// What is said of the words that only search finds, by the planner of the node or by its steps. Nothing is said of a
+/// word that is `absent`, or that a passage of another step holds.
+fn unquoted(input: &AggregateInput, notes: &Notes, absent: &[String], merged: &[Ranked]) -> Vec<String> {
     let mut sentences = notes.unquoted.clone();
-    if by_parts {
-        for sentence in payloads(input).flat_map(|p| findings::words(p, "unquoted")) {
-            if !sentences.iter().any(|known| known == sentence) {
-                sentences.push(sentence.to_owned());
-            }
+    for sentence in payloads(input).flat_map(|p| findings::words(p, "unquoted")) {
+        if !sentences.iter().any(|known| known == sentence) {
+            sentences.push(sentence.to_owned());
         }
     }
     sentences.retain(|sentence| {
@@ -293,20 +306,21 @@ fn payloads(input: &AggregateInput) -> impl Iterator<Item = &Map<String, Value>>
 async fn notes_of(
     input: &AggregateInput,
     brief: &Brief,
-    by_parts: bool,
+    steps_search: bool,
     io: &RoleIo,
 ) -> Result<Notes, RoleError> {
     if let Some(homework) = &input.homework {
         return Ok(homework::notes(homework));
     }
     let mut notes = Notes::of(&input.call);
-    if notes.is_cut && !by_parts {
+    if notes.is_cut && !steps_search {
         let terms = brief.terms();
         let quoted = payloads(input).flat_map(findings::scored);
         let held: BTreeSet<usize> = quoted.flat_map(|(p, _)| hunt::held(&p.text, &terms)).collect();
         let missing = corpus::missing(io, &terms, (0..terms.len()).filter(|i| !held.contains(i))).await?;
-        notes.absent = missing.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+        let shown = |of: BTreeSet<usize>| of.into_iter().map(|i| terms[i].shown.clone()).collect();
         notes.unquoted = missing.unquoted;
+        (notes.absent, notes.unsearched) = (shown(missing.absent), shown(missing.unsearched));
     }
     Ok(notes)
 }

@@ -135,7 +135,8 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     // A run that may make few tool calls must not spend them all on one node.
     let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
     let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
-    let is_empty = entries.is_empty();
+    // A list that could not be had any more says nothing.
+    let is_empty = entries.is_empty() && !io.ran_out_of_tool_calls();
     let documents = if more { number(io).await? } else { entries.len() };
     let mut counted = BTreeMap::new();
     let entries = match small {
@@ -218,11 +219,12 @@ pub(super) struct Missing {
     pub(super) absent: BTreeSet<usize>,
     /// For each of the others, one sentence that names the documents that contain it.
     pub(super) unquoted: Vec<String>,
+    /// Those that could not be searched for.
+    pub(super) unsearched: BTreeSet<usize>,
 }
 
 /// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
 /// that match. A term without a match is called absent only if no document holds its letters in another spelling either.
-/// Nothing is said of a term that cannot be looked for any more.
 pub(super) async fn missing(
     io: &RoleIo,
     terms: &[Term],
@@ -230,12 +232,13 @@ pub(super) async fn missing(
 ) -> Result<Missing, RoleError> {
     let mut missing = Missing::default();
     let mut unmatched: Vec<usize> = Vec::new();
-    for i in candidates {
-        let Some((hits, total)) = matches(io, &terms[i]).await? else { break };
-        match total {
-            Some(0) => unmatched.push(i),
-            Some(total) => missing.unquoted.push(unquoted(&terms[i], total, hits)),
-            None => {}
+    let mut candidates = candidates.into_iter();
+    while let Some(i) = candidates.next() {
+        match matches(io, &terms[i]).await? {
+            Some((_, Some(0))) => unmatched.push(i),
+            Some((hits, Some(total))) => missing.unquoted.push(unquoted(&terms[i], total, hits)),
+            Some((_, None)) => drop(missing.unsearched.insert(i)),
+            None => missing.unsearched.extend([i].into_iter().chain(&mut candidates)),
         }
     }
     // Most often no document holds any of them, which one look shows.
@@ -245,11 +248,12 @@ pub(super) async fn missing(
         missing.absent = unmatched.into_iter().collect();
         return Ok(missing);
     }
-    for i in unmatched {
+    let mut unmatched = unmatched.into_iter();
+    while let Some(i) = unmatched.next() {
         match similar(io, &terms[i].shown).await? {
             Some(similar) if similar.is_nowhere() => drop(missing.absent.insert(i)),
             Some(similar) => missing.unquoted.push(similar.said(&terms[i])),
-            None => break,
+            None => missing.unsearched.extend([i].into_iter().chain(&mut unmatched)),
         }
     }
     Ok(missing)

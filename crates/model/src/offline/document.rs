@@ -165,8 +165,8 @@ pub(super) struct Asked<'a> {
     pub(super) shown: &'a [&'a str],
     /// Those of them that are rare.
     pub(super) rare: BTreeSet<usize>,
-    /// How many more occur nowhere.
-    pub(super) absent: usize,
+    /// Those that occur nowhere.
+    pub(super) absent: &'a [String],
     /// How many more stand in no passage, although search finds them.
     pub(super) unquoted: usize,
 }
@@ -180,14 +180,15 @@ pub(super) fn remark(best: &[&Ranked], asked: &Asked<'_>) -> Option<String> {
         let named: Vec<&str> = terms.iter().filter_map(|&i| asked.shown.get(i).copied()).collect();
         if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
     };
-    let (held, all) = (first.terms.len(), asked.shown.len() + asked.absent);
+    let more = asked.absent.iter().filter(|word| !asked.shown.contains(&word.as_str())).count();
+    let (held, all) = (first.terms.len(), asked.shown.len() + more);
     if all >= FEW && held * 3 <= all {
         let named = named(&first.terms);
         return Some(format!("{CARE} The best mentions {held} of its {all} key terms{named}."));
     }
     let held: BTreeSet<usize> =
         best.iter().flat_map(|r| r.terms.intersection(&asked.rare)).copied().collect();
-    let rare = asked.rare.len() + asked.absent + asked.unquoted;
+    let rare = asked.rare.len() + asked.absent.len() + asked.unquoted;
     let is_weak = rare >= FEW && held.len() * 2 < rare;
     is_weak.then(|| {
         let (some, named) = (held.len(), named(&held));
@@ -205,13 +206,20 @@ pub(super) fn absence(absent: &[String]) -> Option<String> {
     }
 }
 
-/// The gap for words of the task that nobody looked for.
+/// The gap for a step that was planned and not done.
+pub(super) fn not_done(title: &str) -> String {
+    let title = short(title, 300);
+    let end = if title.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("Not done: {title}{end}")
+}
+
+/// The gap for words of the task that nobody searched for.
 pub(super) fn not_searched(words: &[String]) -> Option<String> {
     const NAMED: usize = 5;
     let named = words.iter().take(NAMED).map(|word| format!("“{}”", short(word, 100)));
     let more = words.len().saturating_sub(NAMED);
     let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-    (!words.is_empty()).then(|| format!("Words of the task that were not looked for: {}.", listed(&named)))
+    (!words.is_empty()).then(|| format!("Words of the task that were not searched for: {}.", listed(&named)))
 }
 
 #[cfg(test)]
@@ -246,9 +254,11 @@ mod tests {
             terms: terms.iter().copied().collect(),
         };
         let shown = ["harbour", "pilot", "sprocket", "zirvane"];
-        let asked = |absent| Asked { shown: &shown, rare: [1, 2, 3].into(), absent, unquoted: 0 };
+        let absent = ["dirigible", "frobnix", "zirvane"].map(str::to_owned);
         let (common, rare) = (ranked(&[0, 1]), ranked(&[2]));
-        let remark = |best: &[&Ranked], absent| remark(best, &asked(absent));
+        let remark = |best: &[&Ranked], n: usize| {
+            remark(best, &Asked { shown: &shown, rare: [1, 2, 3].into(), absent: &absent[..n], unquoted: 0 })
+        };
         let weak = remark(&[&common], 0).unwrap();
         assert!(weak.ends_with("The best mention 1 of its 3 rarest words (pilot)."), "{weak}");
         assert_eq!(remark(&[&common, &rare], 0), None);
@@ -256,5 +266,8 @@ mod tests {
         assert!(weak.ends_with("The best mentions 2 of its 6 key terms (harbour, pilot)."), "{weak}");
         let few = remark(&[&rare], 0).unwrap();
         assert!(few.ends_with("The best mentions 1 of its 4 key terms (sprocket)."), "{few}");
+        // A word that is absent counts once.
+        let weak = remark(&[&rare], 3).unwrap();
+        assert!(weak.ends_with("The best mentions 1 of its 6 key terms (sprocket)."), "{weak}");
     }
 }

@@ -10,7 +10,7 @@ use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAss
 use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS, Missing};
+use super::findings::{self, FINDINGS, Known};
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
@@ -35,7 +35,9 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     // A part of the notes would mislead.
     let notes = if notes.is_cut { Notes::default() } else { notes };
     let mut terms = brief.terms();
-    let mut missing = Missing { not_searched: brief.not_searched(), ..Missing::default() };
+    // Steps before have searched for the words of a comparison.
+    let searched = if brief.compares.is_some() { Vec::new() } else { notes.searched(&terms) };
+    let mut known = Known { searched, ..Known::default() };
     // Where each passage of an earlier step is quoted.
     let mut quoted = Vec::new();
     // Which of them are rare.
@@ -47,8 +49,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         let looked = !notes.absent.is_empty() || !notes.unquoted.is_empty();
         if brief.reads.is_empty() && notes.telling.is_empty() && looked {
             // Its planner has looked: there is nothing to be quoted.
-            let missing = Missing { absent: notes.absent, unquoted: notes.unquoted, ..missing };
-            return Ok(answer(call, &brief, &terms, &missing, Chosen::default(), 0, false));
+            let known = Known { absent: notes.absent, unquoted: notes.unquoted, ..known };
+            return Ok(answer(call, &brief, &terms, &known, Chosen::default(), 0, false));
         }
         // The planner of this very node leaves what it found in the scratchpad.
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
@@ -60,7 +62,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             rare = notes.rarest(&notes.telling);
             terms = notes.telling;
-            missing = Missing { absent: notes.absent, unquoted: notes.unquoted, ..missing };
+            known = Known { absent: notes.absent, unquoted: notes.unquoted, ..known };
             (rank(passages, &terms), docs)
         } else {
             let counts = Counts::new(passages, &terms);
@@ -72,19 +74,22 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             };
             rare = counts.rarest(&telling);
             let ranked = counts.ranked(&telling);
+            let mut unsearched = absent.clone();
             // The planner that named the documents has looked for the words of the task.
             if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
                 let found = corpus::missing(io, &terms, absent).await?;
-                missing.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
-                missing.unquoted = found.unquoted;
+                known.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
+                (known.unquoted, unsearched) = (found.unquoted, found.unsearched);
             }
+            let searched = (0..terms.len()).filter(|i| !unsearched.contains(i));
+            known.searched = searched.map(|i| terms[i].shown.clone()).collect();
             (ranked, docs)
         }
     };
     let chosen = choose_shared(ranked, &terms, &brief);
     if !chosen.is_empty() && !brief.reads.is_empty() {
         // Other steps read the documents that mention the rest.
-        missing.unquoted.clear();
+        known.unquoted.clear();
     }
     let unread = io.ran_out_of_tool_calls();
     let of_earlier = |r: &'_ Ranked| {
@@ -95,15 +100,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         Some(_) => cited::of_artifacts(chosen.iter().filter_map(|r| Some((&r.passage, of_earlier(r)?)))),
         None => cited::of_sources(chosen.iter().map(|r| &r.passage), &docs),
     };
-    Ok(answer(
-        call,
-        &brief,
-        &terms,
-        &missing,
-        Chosen { passages: chosen, citations, rare },
-        docs.len(),
-        unread,
-    ))
+    Ok(answer(call, &brief, &terms, &known, Chosen { passages: chosen, citations, rare }, docs.len(), unread))
 }
 
 /// What is quoted.
@@ -208,17 +205,17 @@ fn answer(
     call: &CallContext,
     brief: &Brief,
     terms: &[Term],
-    missing: &Missing,
+    known: &Known,
     chosen: Chosen,
     read: usize,
     unread: bool,
 ) -> ExecutorOutput {
     let title = heading(call);
     let Chosen { passages: chosen, citations, rare } = chosen;
-    let absent = missing.absent.as_slice();
+    let absent = known.absent.as_slice();
     // What is known of the words without a passage.
     let unfound: Vec<String> =
-        document::absence(absent).into_iter().chain(missing.unquoted.iter().cloned()).collect();
+        document::absence(absent).into_iter().chain(known.unquoted.iter().cloned()).collect();
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
         None if read == 0 => "nothing further: the planner had looked".to_owned(),
@@ -268,16 +265,17 @@ fn answer(
             nothing
         }
     };
-    // What a step did not look for, the root says.
-    gaps.extend(document::not_searched(&missing.not_searched).filter(|_| call.depth == 0));
+    // Of a step, the root says it: another step may have searched for the word.
+    if call.depth == 0 {
+        gaps.extend(document::not_searched(&brief.not_searched(&known.searched)));
+    }
     if unread {
         gaps.push(
             "Not everything was read: the tool calls that this step could make are used up.".to_owned(),
         );
     }
     let best: Vec<&Ranked> = chosen.iter().take(document::LEADING).collect();
-    let (absent, unquoted) = (absent.len(), missing.unquoted.len());
-    let asked = document::Asked { shown: &shown, rare, absent, unquoted };
+    let asked = document::Asked { shown: &shown, rare, absent, unquoted: known.unquoted.len() };
     let remark = document::remark(&best, &asked).filter(|_| brief.compares.is_none());
     let markdown = Document { title: &title, remark, sections, by_parts: false, gaps: &gaps }.markdown();
     let notes = (!gaps.is_empty()).then(|| short(&gaps.join(" "), 2_000));
@@ -310,7 +308,7 @@ fn answer(
                 artifact_labels: vec![FINDINGS.to_owned(), QUOTATIONS.to_owned()],
             },
         },
-        artifacts: vec![document, findings::artifact(&chosen, terms, missing)],
+        artifacts: vec![document, findings::artifact(&chosen, terms, known)],
         scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
     }
 }

@@ -11,32 +11,31 @@ use super::words::Term;
 /// Label of the JSON artifact.
 pub(super) const FINDINGS: &str = "findings";
 
-/// Words that a node says it has not looked for, at the most.
-const NOT_SEARCHED: usize = 500;
+/// The key of the words that a node has searched for.
+pub(super) const SEARCHED: &str = "searched";
 
-/// What a node says of the words of its task that it does not quote.
+/// What a node knows of the words of its task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Missing {
+pub(super) struct Known {
     /// Those that no document of the context contains.
     pub(super) absent: Vec<String>,
     /// For each of those that only search finds, a sentence.
     pub(super) unquoted: Vec<String>,
-    /// Those that nobody looked for.
-    pub(super) not_searched: Vec<String>,
+    /// Those that were searched for, by the node itself or by the steps below it.
+    pub(super) searched: Vec<String>,
 }
 
 /// The JSON artifact of `passages`. The last ones are left out if it would exceed the limit of the contract.
-pub(super) fn artifact(passages: &[Ranked], terms: &[Term], missing: &Missing) -> ArtifactDraft {
+pub(super) fn artifact(passages: &[Ranked], terms: &[Term], known: &Known) -> ArtifactDraft {
     let mut rows: Vec<Value> = passages.iter().map(row).collect();
-    let not_searched: Vec<&String> = missing.not_searched.iter().take(NOT_SEARCHED).collect();
     let payload = loop {
         let payload = Map::from_iter([
             ("model".to_owned(), json!("offline")),
             ("label".to_owned(), json!(LABEL)),
             ("terms".to_owned(), json!(terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>())),
-            ("absent".to_owned(), json!(missing.absent)),
-            ("unquoted".to_owned(), json!(missing.unquoted)),
-            ("notSearched".to_owned(), json!(not_searched)),
+            ("absent".to_owned(), json!(known.absent)),
+            ("unquoted".to_owned(), json!(known.unquoted)),
+            (SEARCHED.to_owned(), json!(known.searched)),
             ("passages".to_owned(), Value::Array(rows.clone())),
         ]);
         let bytes = serde_json::to_string(&payload).map_or(usize::MAX, |text| text.len());
@@ -84,7 +83,7 @@ pub(super) fn scored(payload: &Map<String, Value>) -> Vec<(Passage, u64)> {
         .collect()
 }
 
-/// The strings that [`artifact`] wrote under `key`: `terms`, `absent`, `unquoted` or `notSearched`.
+/// The strings that [`artifact`] wrote under `key`: `terms`, `absent`, `unquoted` or [`SEARCHED`].
 pub(super) fn words<'a>(payload: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
     payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

@@ -20,7 +20,7 @@ use tree_agent_contract::search::slug;
 use tree_agent_contract::text::{prefix, suffix};
 use tree_agent_contract::{NodeStatus, StepId, limits};
 
-use super::document::common_folder;
+use super::document::{self, common_folder};
 use super::hunt::{self, Lead};
 use super::objective::{Parts, parts};
 use super::plan::{Found, Subject, Task, part_task, task, weigh, width};
@@ -46,6 +46,8 @@ const BRANCH_BYTES: usize = 1_500;
 const ASKED: &str = "names-asked";
 /// ... and that of documents which follow from a name in another.
 const FOLLOWED: &str = "names-followed";
+/// The beginning of the note of a step that the engine refused.
+const REFUSED: &str = "refused: ";
 /// The note of a step that follows a word.
 const OPENED: &str = "opened by the results";
 
@@ -89,7 +91,8 @@ pub(super) async fn plan(
         facets.extend(words);
     }
     // What nobody can read any more is not wanted any more.
-    for item in items.iter_mut().filter(|item| item.state == ItemState::Todo) {
+    let can_look = !io.ran_out_of_tool_calls();
+    for item in items.iter_mut().filter(|item| can_look && item.state == ItemState::Todo) {
         if !facets.iter().any(|facet| facet.task.title == item.title) {
             item.state = ItemState::Dropped;
         }
@@ -130,7 +133,7 @@ fn answer(
     let homework = HomeworkDraft {
         rollup: rollup(brief),
         branches: branch_notes(brief),
-        remaining: left.into_iter().take(limits::HOMEWORK_NOTES).collect(),
+        remaining: remaining(left),
         questions: questions(&items, missing),
         items,
     };
@@ -142,6 +145,15 @@ fn answer(
         scratchpad: ScratchpadDraft::of(format!("**Iteration {iteration}.** {reason}\n")),
         mode_reason: reason,
     }
+}
+
+/// The first titles of `left` for which there is room, and how many more there are.
+fn remaining(mut left: Vec<String>) -> Vec<String> {
+    if left.len() > limits::HOMEWORK_NOTES {
+        let more = left.split_off(limits::HOMEWORK_NOTES - 1).len();
+        left.push(format!("{more} more"));
+    }
+    left
 }
 
 fn draft(i: usize, facet: &Facet) -> StepDraft {
@@ -164,11 +176,11 @@ fn settle(items: &mut [PlanItem], brief: &HomeworkBrief) {
             Some(entry) => {
                 (ItemState::Dropped, format!("{}: {}", entry.status, short(&entry.summary, TASK_BYTES)))
             }
-            None => {
-                let refused = brief.refused.iter().find(|refusal| refusal.title == item.title);
-                let why = refused.map_or("it was not begun", |refusal| refusal.reason.as_str());
-                (ItemState::Dropped, format!("not done: {}", short(why, TASK_BYTES)))
-            }
+            None => match brief.refused.iter().find(|refusal| refusal.title == item.title) {
+                Some(refusal) => (ItemState::Dropped, refused(&refusal.reason)),
+                // It was not begun.
+                None => (ItemState::Todo, String::new()),
+            },
         };
         item.state = state;
         // This note tells that words have been followed.
@@ -176,6 +188,11 @@ fn settle(items: &mut [PlanItem], brief: &HomeworkBrief) {
             item.note = note;
         }
     }
+}
+
+/// The note of a step that the engine refused.
+fn refused(reason: &str) -> String {
+    format!("{REFUSED}{}", short(reason, TASK_BYTES))
 }
 
 /// The tasks of the last iteration.
@@ -244,8 +261,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         }
         Parts::One => {
             let (found, mut subject) = weigh(passages(), terms.clone());
-            // If nothing is found, the task is the whole objective and looks for its words itself.
-            if homework.iteration == 1 && !found.is_empty() {
+            if homework.iteration == 1 {
                 subject.look_for_missing(io).await?;
                 missing = subject.missing_notes();
             }
@@ -260,20 +276,35 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
     if facets.is_empty() {
         facets = whole();
     }
-    let mut titles = BTreeSet::new();
-    facets.retain(|facet| titles.insert(facet.task.title.clone()));
+    make_distinct(&mut facets);
     let beyond = facets.split_off(facets.len().min(FACETS));
     let beyond = beyond.into_iter().map(|facet| facet.task.title).collect();
     Ok(Asked { facets, beyond, ranked: rank(passages(), &terms), terms, missing })
 }
 
+/// Leaves one of the tasks that ask for the same. Others may only be titled alike, because a title is cut.
+fn make_distinct(facets: &mut Vec<Facet>) {
+    let mut criteria = BTreeSet::new();
+    facets.retain(|facet| criteria.insert(facet.task.criteria.clone()));
+    let mut titles: BTreeMap<String, usize> = BTreeMap::new();
+    for title in facets.iter_mut().map(|facet| &mut facet.task.title) {
+        let n = titles.entry(title.clone()).or_default();
+        *n += 1;
+        if *n > 1 {
+            *title = format!("{title} ({n})");
+        }
+    }
+}
+
 fn of_parts(parts: &[String]) -> Vec<Facet> {
-    let n = parts.len();
-    let facet = |(i, part): (usize, &String)| Facet {
-        branch: slug::of(&short(part, 60)),
-        task: part_task(part, i + 1, n),
-    };
-    parts.iter().enumerate().map(facet).collect()
+    let mut facets: Vec<Facet> = Vec::new();
+    for (i, part) in parts.iter().enumerate() {
+        // There may be thousands of parts. Those for which the plan has no room need no branch of their own.
+        let taken = |branch: &str| i < FACETS && facets.iter().any(|facet| facet.branch == branch);
+        let branch = slug::unique(&short(part, 60), taken);
+        facets.push(Facet { branch, task: part_task(part, i + 1, parts.len()) });
+    }
+    facets
 }
 
 /// A branch for the documents that the question leads to, and one for those that follow from a name in another. Each is
@@ -397,6 +428,19 @@ fn questions(items: &[PlanItem], missing: Vec<String>) -> Vec<String> {
     let failed = items.iter().filter(|item| item.note.starts_with(&failed));
     let failed = failed.map(|item| short(&item.title, TASK_BYTES));
     missing.into_iter().chain(failed).take(limits::HOMEWORK_NOTES).collect()
+}
+
+/// What the plan of homework that has ended leaves undone, as gaps. `begun` are the titles of its tasks.
+pub(super) fn not_done(brief: &HomeworkBrief, begun: &BTreeSet<&str>) -> Vec<String> {
+    let HomeworkDraft { items, remaining, .. } = &brief.last;
+    let not_begun = |item: &&PlanItem| item.state == ItemState::Doing && !begun.contains(item.title.as_str());
+    let not_begun = items.iter().filter(not_begun).map(|item| &item.title);
+    let gaps = remaining.iter().chain(not_begun).map(|title| document::not_done(title));
+    let refusal = |item: &PlanItem| {
+        let why = item.note.strip_prefix(REFUSED).filter(|_| item.state == ItemState::Dropped)?;
+        Some(format!("“{}” was refused: {why}.", short(&item.title, TASK_BYTES)))
+    };
+    gaps.chain(items.iter().filter_map(refusal)).collect()
 }
 
 /// What the planner has noted of words that are missing.

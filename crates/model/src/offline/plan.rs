@@ -28,6 +28,8 @@ const DIRECT_READS: usize = 3;
 const WEIGHED: usize = 3;
 /// Bytes of a title beyond which it is cut.
 pub(super) const TITLE: usize = 160;
+/// The id of the step that compares two things.
+const COMPARE: &str = "compare";
 /// Terms that a title names.
 const NAMED: usize = 3;
 /// Words that a thing may begin with.
@@ -190,9 +192,11 @@ impl Subject {
 
     /// What is known of the terms that no passage holds.
     pub(super) fn missing_notes(&self) -> Vec<String> {
-        let corpus::Missing { absent, unquoted } = &self.missing;
+        let corpus::Missing { absent, unquoted, unsearched } = &self.missing;
         let lacks = (!absent.is_empty()).then(|| step::lacks(&self.shown(absent)));
-        lacks.into_iter().chain(unquoted.iter().map(|sentence| step::unquoted(sentence))).collect()
+        let unsearched = (!unsearched.is_empty()).then(|| step::unsearched(&self.shown(unsearched)));
+        let unquoted = unquoted.iter().map(|sentence| step::unquoted(sentence));
+        lacks.into_iter().chain(unsearched).chain(unquoted).collect()
     }
 }
 
@@ -282,30 +286,33 @@ fn most_parts(call: &CallContext) -> usize {
     (width(call) * budgets.max_bands_per_plan as usize).min(budgets.max_children_per_node as usize)
 }
 
-/// The parts of a task, each for a step of its own. What does not fit goes with the last part that does. None if it has
-/// only one.
-pub(super) fn divided(call: &CallContext, brief: &Brief) -> Option<Vec<String>> {
-    let mut parts = parts(&brief.subject).asked()?;
-    let rest = parts.split_off(parts.len().min(most_parts(call).max(1)));
-    if let Some(last) = parts.last_mut() {
-        rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
-    }
-    Some(parts)
-}
-
 /// One step for each part of the objective.
 fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
-    let budgets = &input.call.budgets;
-    let (width, most) = (width(&input.call), most_parts(&input.call));
+    let bands = bands_of_parts(&input.call, brief)?;
+    let n = bands.iter().flat_map(|(_, tasks)| tasks).filter(|task| task.id != COMPARE).count();
+    let reason = format!("The task has {n} parts.");
+    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, &[]))
+}
+
+/// The bands of a task that is divided into parts, each with its goal. What does not fit goes with the last part that
+/// does. None if there is only one part, or room for only one.
+pub(super) fn bands_of_parts(call: &CallContext, brief: &Brief) -> Option<Vec<(String, Vec<Task>)>> {
+    let budgets = &call.budgets;
+    let (width, most) = (width(call), most_parts(call));
     if most < 2 || width < 2 {
         return None;
     }
-    let parts = divided(&input.call, brief)?;
-    let compare = match self::parts(&brief.subject) {
-        Parts::Compare(comparison) => Some((comparison.a, comparison.b)),
+    let asked = parts(&brief.subject);
+    let compare = match &asked {
+        Parts::Compare(comparison) => Some((comparison.a.clone(), comparison.b.clone())),
         _ => None,
     };
     let compare = compare.filter(|_| budgets.max_bands_per_plan >= 2 && most >= 3);
+    let mut parts = asked.asked()?;
+    let rest = parts.split_off(parts.len().min(most));
+    if let Some(last) = parts.last_mut() {
+        rest.iter().for_each(|part| last.push_str(&format!("; {part}")));
+    }
     let n = parts.len();
     let tasks: Vec<Task> = parts.iter().enumerate().map(|(i, part)| part_task(part, i + 1, n)).collect();
     let mut bands: Vec<(String, Vec<Task>)> = Vec::new();
@@ -317,15 +324,14 @@ fn by_parts(input: &PlanInput, brief: &Brief) -> Option<PlannerOutput> {
     }
     if let Some((a, b)) = compare {
         let task = Task {
-            id: "compare".to_owned(),
+            id: COMPARE.to_owned(),
             title: format!("How {} and {} compare", short(&a, TITLE / 2), short(&b, TITLE / 2)),
             reason: "Sets side by side what the steps before have found.".to_owned(),
             criteria: vec![step::compares(&a, &b)],
         };
         bands.push(("Set the answers side by side".to_owned(), vec![task]));
     }
-    let reason = format!("The task has {n} parts.");
-    Some(delegate(input, &reason, &format!("Answer {n} parts, then merge."), bands, &[]))
+    Some(bands)
 }
 
 /// A step that answers `part`, which is number `i` of `n`.

@@ -19,6 +19,7 @@ const QUOTES: &str = "Quotes passages about ";
 const LACKS: &str = "Words that no document contains: ";
 const RARE: &str = "Its rarest words: ";
 const UNQUOTED: &str = "By search: ";
+const UNSEARCHED: &str = "Words that could not be searched for: ";
 
 /// The line before the notes of a plan. No title of a step can pass for it, because that is an item of a list.
 const NOTES: &str = "**Notes.**";
@@ -64,9 +65,14 @@ pub(super) fn unquoted(sentence: &str) -> String {
     format!("{UNQUOTED}{sentence}")
 }
 
-/// Whether `note` tells what is missing: whether [`lacks`] or [`unquoted`] wrote it.
+/// Note: these terms could not be searched for.
+pub(super) fn unsearched(terms: &[&str]) -> String {
+    format!("{UNSEARCHED}{}", terms.join(", "))
+}
+
+/// Whether `note` tells what is missing: whether [`lacks`], [`unquoted`] or [`unsearched`] wrote it.
 pub(super) fn tells_what_is_missing(note: &str) -> bool {
-    note.starts_with(LACKS) || note.starts_with(UNQUOTED)
+    [LACKS, UNQUOTED, UNSEARCHED].iter().any(|beginning| note.starts_with(beginning))
 }
 
 /// Criterion: a part of the objective is answered.
@@ -120,19 +126,9 @@ impl Brief {
         }
     }
 
-    /// The words of the task that are not among those that it is searched by.
-    pub(super) fn not_searched(&self) -> Vec<String> {
-        match self.compares {
-            // Others have looked for both things.
-            Some(_) => Vec::new(),
-            None => left_out(&self.subject, &self.terms()),
-        }
-    }
-
-    /// The words of the task that stand in none of the tasks which answer `parts`.
-    pub(super) fn in_none_of(&self, parts: &[String]) -> Vec<String> {
-        let asked: Vec<Term> = parts.iter().flat_map(|part| all_terms(&short(part, PART_BYTES))).collect();
-        left_out(&self.subject, &asked)
+    /// The words of the task that are not among `searched`.
+    pub(super) fn not_searched(&self, searched: &[String]) -> Vec<String> {
+        left_out(&self.subject, &searched.iter().flat_map(|word| all_terms(word)).collect::<Vec<_>>())
     }
 }
 
@@ -174,6 +170,8 @@ pub(super) struct Notes {
     pub(super) absent: Vec<String>,
     /// What is known of terms that only search finds, in sentences.
     pub(super) unquoted: Vec<String>,
+    /// The terms that could not be searched for.
+    pub(super) unsearched: Vec<String>,
     /// The steps follow names from one document to the next.
     pub(super) follows: bool,
     /// There are more notes, which are lost.
@@ -186,6 +184,12 @@ impl Notes {
         (0..terms.len()).filter(|&i| self.rare.contains(&terms[i])).collect()
     }
 
+    /// Those of `terms` that the planner could search for.
+    pub(super) fn searched(&self, terms: &[Term]) -> Vec<String> {
+        let shown = terms.iter().map(|term| &term.shown);
+        shown.filter(|word| !self.unsearched.contains(word)).cloned().collect()
+    }
+
     /// The notes in the scratchpad of a node.
     pub(super) fn of(call: &CallContext) -> Self {
         let lines: Vec<&str> = call.scratchpad_tail.lines().collect();
@@ -195,7 +199,7 @@ impl Notes {
         }
     }
 
-    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`] and [`unquoted`] wrote.
+    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`], [`unquoted`] and [`unsearched`] wrote.
     pub(super) fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let mut notes = Self::default();
         for line in lines {
@@ -206,6 +210,8 @@ impl Notes {
                 notes.rare = key_terms(words);
             } else if let Some(words) = item.strip_prefix(LACKS) {
                 notes.absent = words.split(", ").map(str::to_owned).collect();
+            } else if let Some(words) = item.strip_prefix(UNSEARCHED) {
+                notes.unsearched = words.split(", ").map(str::to_owned).collect();
             } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
                 notes.unquoted.push(sentence.to_owned());
             } else if item == CUT {

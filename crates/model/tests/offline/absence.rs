@@ -289,7 +289,7 @@ async fn a_compound_of_which_a_part_is_missing_is_missing() {
 
 /// Only the words that a task is searched by are searched for. The others are named, wherever they stand.
 #[tokio::test]
-async fn words_that_are_not_looked_for_are_named() {
+async fn words_that_are_not_searched_for_are_named() {
     let words: Vec<String> = (0..17).map(|i| format!("zeppelin{i}")).collect();
     let long = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft";
     let a_long_part = format!("pilots {} zeppelin; cranes", words.join("padding ").repeat(20));
@@ -312,7 +312,7 @@ async fn words_that_are_not_looked_for_are_named() {
         let done = Runner::new(&objective, 3).run().await;
         for document in [ended.document, done.document] {
             let said =
-                document.lines().find(|line| line.contains("Words of the task that were not looked for"));
+                document.lines().find(|line| line.contains("Words of the task that were not searched for"));
             let said = said.unwrap_or_else(|| panic!("{objective}: {document}"));
             assert!(named.split(" and ").all(|word| said.contains(word)), "{objective}: {said}");
         }
@@ -323,14 +323,70 @@ async fn words_that_are_not_looked_for_are_named() {
         let mut runner = Runner::new(&many.join("; "), 1);
         (runner.budgets.max_steps_per_band, runner.budgets.max_bands_per_plan) = (budgets, 1);
         let done = runner.run().await;
-        assert!(done.document.contains("Words of the task that were not looked for"), "{}", done.document);
+        assert!(done.document.contains("Words of the task that were not searched for"), "{}", done.document);
     }
     let done = Runner::new("When may a pilot refuse?", 3).run().await;
-    assert!(!done.document.contains("not looked for"), "{}", done.document);
+    assert!(!done.document.contains("not searched for"), "{}", done.document);
     // Homework has no room for all parts.
     let parts: Vec<String> = (0..60).map(|i| format!("pilots w{i}")).chain(["zeppelin".into()]).collect();
     let ended = Runner::new(&parts.join("; "), 1).homework(3).await;
     assert!(!ended.last.remaining.is_empty() && ended.document.contains("Not done: "), "{}", ended.document);
+}
+
+/// The words of a part that no step answers, whatever the reason, unless another part searched for them.
+#[tokio::test]
+async fn words_of_a_part_that_is_not_answered_are_named() {
+    let gaps = |document: &str| document.split("## Gaps").nth(1).unwrap().to_owned();
+    let objective = "When may a pilot refuse?\nWhat does a zeppelin crane cost?\nHow is water delivered?";
+    for fails in [false, true] {
+        let mut runner = Runner::new(objective, 3);
+        *(if fails { &mut runner.fail } else { &mut runner.cuts }) = Some("zeppelin");
+        for document in [runner.homework(5).await.document, runner.run().await.document] {
+            let gaps = gaps(&document);
+            let said = "Words of the task that were not searched for: “zeppelin”, “crane” and “cost”.";
+            assert!(gaps.contains(said), "{document}");
+            assert!(gaps.contains("What does a zeppelin crane cost"), "{document}");
+        }
+    }
+    // Another part searches for one of them.
+    let mut runner = Runner::new("Which pilot has a zeppelin? Who pays the zeppelin and the gizmo?", 3);
+    runner.cuts = Some("gizmo");
+    for document in [runner.homework(5).await.document, runner.run().await.document] {
+        let gaps = gaps(&document);
+        let not_searched = gaps.lines().find(|line| line.contains("not searched for")).unwrap();
+        assert!(not_searched.contains("“gizmo”") && !not_searched.contains("zeppelin"), "{document}");
+        assert!(gaps.contains("No document contains the word “zeppelin”."), "{document}");
+    }
+    // What one part has no room for, another searches for.
+    let words: Vec<String> = (0..15).map(|i| format!("pilot{i}")).collect();
+    let runner = Runner::new(&format!("cranes {} zeppelin; the zeppelin", words.join(" ")), 3);
+    for document in [runner.homework(5).await.document, runner.run().await.document] {
+        assert!(!document.contains("not searched for"), "{document}");
+        assert!(document.contains("“zeppelin”"), "{document}");
+    }
+}
+
+/// A step that could make no more tool calls has not searched for its words.
+#[tokio::test]
+async fn words_that_could_not_be_searched_for_are_named() {
+    for calls in [0, 1, 2, 3, 8, 12, 14, 16, 18, 20, 24, 30] {
+        for objective in [
+            "zeppelin cranes dirigible pilots",
+            "Who has a zeppelin or cranes? Who has a dirigible or pilots?",
+        ] {
+            let mut runner = Runner::new(objective, 3);
+            (runner.denies, runner.tool_calls) = (true, Some(calls));
+            runner.budgets.max_tool_calls = Some(calls.max(1));
+            let homework = runner.homework(4).await.document;
+            for document in [homework, runner.run().await.document] {
+                let gaps = document.split("## Gaps").nth(1).unwrap();
+                for word in ["zeppelin", "dirigible"] {
+                    let told = gaps.lines().filter(|line| line.contains(&format!("“{word}”"))).count();
+                    assert_eq!(told, 1, "{calls} {objective} {word}: {document}");
+                }
+            }
+        }
+    }
 }
 
 /// What a step knows of a word that only search finds is not lost when it quotes something else.

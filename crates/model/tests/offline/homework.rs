@@ -49,7 +49,8 @@ impl Runner {
         }
     }
 
-    /// Runs homework as the engine does, without its log. The task of title `fail` fails.
+    /// Runs homework as the engine does, without its log. The task of title `fail` fails, and that of title `cuts` is
+    /// refused.
     pub(super) async fn homework(&self, max_iterations: u32) -> Ended {
         let root = NodeId::root(self.run);
         let scratchpad_doc_id = DocumentId::scratchpad(root);
@@ -85,8 +86,14 @@ impl Runner {
             let Some(plan) = output.plan else { break output.mode_reason };
             assert!(!brief.is_last());
             let mut tasks = Vec::new();
+            brief.refused.clear();
             for step in plan.bands.into_iter().flat_map(|band| band.steps) {
                 let branch_id = slug::of(step.branch_id.as_deref().unwrap());
+                if !self.begins(&step.title) {
+                    let (title, reason) = (step.title, "repeats another task".to_owned());
+                    brief.refused.push(Refusal { branch_id, title, reason });
+                    continue;
+                }
                 tasks.push((branch_id.clone(), step.title.clone()));
                 let outcome = self.task(brief.iteration, &branch_id, step, &children).await;
                 let result = outcome.result.as_ref().map_or("", |result| result.summary.as_str());
@@ -288,6 +295,37 @@ async fn a_task_that_failed_is_not_tried_again() {
     assert!(tried.values().all(|n| *n == 1), "{tried:?}");
     assert!(!ended.last.questions.is_empty(), "{:?}", ended.last.items);
     assert!(ended.document.contains("the disk is on fire"), "{}", ended.document);
+}
+
+/// Titles are cut, and a plan has room for so many notes.
+#[tokio::test]
+async fn no_part_of_the_objective_is_lost() {
+    let padding = "of the harbour in every season ".repeat(6);
+    let parts = ["pilots", "cranes", "zeppelin"].map(|word| format!("the handbook {padding} and its {word}"));
+    let ended = Runner::new(&parts.join("; "), 1).homework(8).await;
+    assert_eq!(ended.iterations[0].len(), 3, "{:?}", ended.iterations);
+    assert!(
+        ended.document.contains("No document contains the word “season” or “zeppelin”."),
+        "{}",
+        ended.document
+    );
+
+    let mut runner = Runner::new(&(0..60).map(|i| format!("pilot {i:02}")).collect::<Vec<_>>().join(";"), 1);
+    runner.budgets.max_steps_per_band = 2;
+    let ended = runner.homework(2).await;
+    let done = titles(&ended).len();
+    assert_eq!(ended.last.remaining.len(), 32);
+    let more = format!("{} more", 60 - done - 31);
+    assert_eq!(*ended.last.remaining.last().unwrap(), more);
+    assert!(ended.document.contains(&format!("- Not done: {more}.")), "{}", ended.document);
+
+    // Of tasks that the engine refuses, and of those that it never begins.
+    let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";
+    let mut runner = Runner::new(objective, 1);
+    runner.cuts = Some("crane");
+    let ended = runner.homework(5).await;
+    let said = "“What does a crane cost?” was refused: repeats another task.";
+    assert!(ended.document.contains(said), "{}", ended.document);
 }
 
 #[tokio::test]
