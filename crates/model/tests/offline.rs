@@ -59,7 +59,7 @@ struct Runner {
     /// What each role call may make of them.
     tool_calls: Option<u64>,
     fail: Option<&'static str>,
-    /// Steps with this title never begin, because a budget is used up.
+    /// Steps with this in their title, or with this id, never begin, because a budget is used up.
     cuts: Option<&'static str>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
@@ -135,8 +135,8 @@ impl Runner {
         futures::join!(working, reading)
     }
 
-    fn begins(&self, title: &str) -> bool {
-        self.cuts.is_none_or(|cut| !title.contains(cut))
+    fn begins(&self, step: &StepDraft) -> bool {
+        self.cuts.is_none_or(|cut| !step.title.contains(cut) && step.id.as_str() != cut)
     }
 
     async fn run(&self) -> Done {
@@ -218,7 +218,7 @@ impl Runner {
                 for band in plan.bands {
                     assert!(band.steps.len() <= self.budgets.max_steps_per_band as usize);
                     let before = children.clone();
-                    let steps = band.steps.into_iter().filter(|step| self.begins(&step.title));
+                    let steps = band.steps.into_iter().filter(|step| self.begins(step));
                     // Unordered on purpose: what finishes first must not matter.
                     let mut done: Vec<(u32, Done)> = futures::stream::iter(steps)
                         .map(|step| {

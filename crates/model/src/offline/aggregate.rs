@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, ChildOutcome, DraftType,
     ParentHintDraft, ResultDraft, RoleError, ScratchpadDraft, Synthesis,
@@ -11,15 +10,13 @@ use tree_agent_contract::{DocumentId, HintType, NodeStatus, ResultKind, SuccessA
 use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS, Known, SEARCHED};
+use super::findings::{self, FINDINGS, Known};
 use super::homework;
-use super::hunt;
 use super::objective::{Parts, parts};
-use super::plan::{self, Task};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
-use super::step::{Brief, Notes};
-use super::words::{Term, key_terms};
-use super::{cited, corpus, count, failed, heading, short};
+use super::step::Brief;
+use super::words::Term;
+use super::{cited, corpus, count, failed, heading, short, told};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
@@ -36,26 +33,19 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
-    let planned = planned(input, &brief);
+    let planned = told::planned(input, &brief);
     // Steps that answer parts of the task search for its words themselves.
     let steps_search = by_parts && (input.homework.is_some() || !planned.is_empty());
-    let notes = notes_of(input, &brief, steps_search, io).await?;
+    let notes = told::notes(input, &brief, steps_search, io).await?;
     let follows = match &input.homework {
         Some(homework) => homework::follows(homework),
         None => notes.follows,
     };
-    let (terms, absent) = words_of(input, &brief, &notes);
-    let searched = searched(input, &brief, &notes, steps_search);
-    let mut known = Known { absent, unquoted: Vec::new(), searched };
-    let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
-    // Of a step, the root says it: another step may have searched for the word.
-    if input.call.depth == 0 && (!steps_search || all_tell(input)) {
-        gaps.extend(document::not_searched(&brief.not_searched(&known.searched)));
-    }
-    let begun: BTreeSet<&str> = input.children.iter().map(|child| child.title.as_str()).collect();
-    let not_begun = planned.iter().filter(|title| !begun.contains(title.as_str()));
-    let mut of_steps: Vec<String> = not_begun.map(|title| document::not_done(title)).collect();
-    of_steps.extend(input.homework.iter().flat_map(|homework| homework::not_done(homework, &begun)));
+    let (terms, absent) = told::terms_and_absent(input, &brief, &notes);
+    let searched = told::searched(input, &brief, &notes, &planned, steps_search);
+    let not_done = document::first_of(told::not_done(input, &notes, &planned), MAX_GAPS);
+    let mut of_steps: Vec<String> = not_done.iter().map(|title| document::not_done(title)).collect();
+    of_steps.extend(input.homework.iter().flat_map(|brief| homework::refusals(brief)));
     of_steps.extend(input.children.iter().flat_map(gaps_of));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
@@ -87,7 +77,15 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
-    known.unquoted = unquoted(input, &notes, &known.absent, &merged);
+    let (absent, unquoted) = told::consistent(absent, told::unquoted(input, &notes), &merged);
+    let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
+    let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
+    // Of a step, the root says it: another step may have searched for the word.
+    if input.call.depth == 0
+        && let Some(searched) = &searched
+    {
+        gaps.extend(document::not_searched(&brief.not_searched(searched)));
+    }
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));
     gaps.extend(known.unquoted.iter().filter(is_new).cloned());
@@ -228,101 +226,6 @@ fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
         Ranked { passage: r.passage, score: 2 * last - i as u64, terms }
     };
     all.into_iter().enumerate().map(along).collect()
-}
-
-/// The words by which the findings are ranked, and those that occur in no document. The children know both, because
-/// they searched for what distinguishes their documents. What one of them found in no document of the context is true
-/// for all.
-fn words_of(input: &AggregateInput, brief: &Brief, notes: &Notes) -> (Vec<Term>, Vec<String>) {
-    let all = |key: &'static str| payloads(input).flat_map(move |p| findings::words(p, key));
-    let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
-    let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
-    let mut absent = notes.absent.clone();
-    for word in all("absent") {
-        if !absent.iter().any(|a| a == word) {
-            absent.push(word.to_owned());
-        }
-    }
-    (if telling.is_empty() { rest } else { telling }, absent)
-}
-
-/// The titles of the steps that answer parts of the task. None if its plan was another one, or if it is homework.
-fn planned(input: &AggregateInput, brief: &Brief) -> Vec<String> {
-    let bands = plan::bands_of_parts(&input.call, brief).filter(|_| input.homework.is_none());
-    let tasks: Vec<Task> = bands.into_iter().flatten().flat_map(|(_, tasks)| tasks).collect();
-    let is_plan =
-        input.children.iter().any(|child| tasks.iter().any(|task| child.step_id.as_str() == task.id));
-    tasks.into_iter().filter(|_| is_plan).map(|task| task.title).collect()
-}
-
-/// The words of the task that were searched for: by the planner of the node, unless its `steps_search`, and by steps
-/// that have completed.
-fn searched(input: &AggregateInput, brief: &Brief, notes: &Notes, steps_search: bool) -> Vec<String> {
-    let mut searched = if steps_search { Vec::new() } else { notes.searched(&brief.terms()) };
-    searched.extend(payloads(input).flat_map(|p| findings::words(p, SEARCHED)).map(str::to_owned));
-    let mut left_out: BTreeSet<String> = brief.not_searched(&searched).into_iter().collect();
-    // Each once, and no others.
-    brief.not_searched(&[]).into_iter().filter(|word| !left_out.remove(word)).collect()
-}
-
-/// Whether each step that has completed tells what it searched for. Another model does not.
-fn all_tell(input: &AggregateInput) -> bool {
-    let mut completed = input.children.iter().filter(|child| child.status == NodeStatus::Completed);
-    completed.all(|child| {
-        let payload = child.result.as_ref().and_then(|result| result.json_payload.as_ref());
-        payload.is_some_and(|payload| payload.contains_key(SEARCHED))
-    })
-}
-
-/// What is said of the words that only search finds, by the planner of the node or by its steps. Nothing is said of a
-/// word that is `absent`, or that a passage of another step holds.
-fn unquoted(input: &AggregateInput, notes: &Notes, absent: &[String], merged: &[Ranked]) -> Vec<String> {
-    let mut sentences = notes.unquoted.clone();
-    for sentence in payloads(input).flat_map(|p| findings::words(p, "unquoted")) {
-        if !sentences.iter().any(|known| known == sentence) {
-            sentences.push(sentence.to_owned());
-        }
-    }
-    sentences.retain(|sentence| {
-        let word = sentence.split_once('“').and_then(|(_, rest)| rest.split_once('”')).map(|(word, _)| word);
-        word.is_none_or(|word| {
-            let term = key_terms(word);
-            !absent.iter().any(|known| known == word)
-                && !merged
-                    .iter()
-                    .any(|r| !term.is_empty() && hunt::held(&r.passage.text, &term).len() == term.len())
-        })
-    });
-    sentences
-}
-
-/// What the steps of the node returned.
-fn payloads(input: &AggregateInput) -> impl Iterator<Item = &Map<String, Value>> {
-    input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref())
-}
-
-/// What the planner of the node noted. If some of it is lost, the words that no step quotes are looked for again; those
-/// of parts have been looked for by steps of their own.
-async fn notes_of(
-    input: &AggregateInput,
-    brief: &Brief,
-    steps_search: bool,
-    io: &RoleIo,
-) -> Result<Notes, RoleError> {
-    if let Some(homework) = &input.homework {
-        return Ok(homework::notes(homework));
-    }
-    let mut notes = Notes::of(&input.call);
-    if notes.is_cut && !steps_search {
-        let terms = brief.terms();
-        let quoted = payloads(input).flat_map(findings::scored);
-        let held: BTreeSet<usize> = quoted.flat_map(|(p, _)| hunt::held(&p.text, &terms)).collect();
-        let missing = corpus::missing(io, &terms, (0..terms.len()).filter(|i| !held.contains(i))).await?;
-        let shown = |of: BTreeSet<usize>| of.into_iter().map(|i| terms[i].shown.clone()).collect();
-        notes.unquoted = missing.unquoted;
-        (notes.absent, notes.unsearched) = (shown(missing.absent), shown(missing.unsearched));
-    }
-    Ok(notes)
 }
 
 /// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents if

@@ -3,9 +3,10 @@
 use tree_agent_contract::role::{PlanInput, PlannerOutput};
 
 use super::objective::chain;
-use super::plan::{Subject, TITLE, Task, delegate, part_task, width};
+use super::plan::{TITLE, Task, delegate, part_task, width};
 use super::short;
 use super::step::Brief;
+use super::subject::Subject;
 
 /// One band for each thing that leads to the next: `the lid of the box` before `the colour of the lid`.
 pub(super) fn plan(input: &PlanInput, brief: &Brief, subject: &Subject) -> Option<PlannerOutput> {

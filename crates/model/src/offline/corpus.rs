@@ -1,17 +1,17 @@
 //! The documents that a call works on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{CallContext, RoleError};
 use tree_agent_contract::{DocumentId, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
 
+use super::failed;
 use super::markdown::pieces;
 use super::names::key;
 use super::rank::Passage;
-use super::words::{Term, listed};
-use super::{count, failed, short};
+use super::words::Term;
 use crate::io::RoleIo;
 
 /// A context with at most so many documents, and at most [`SMALL_BYTES`] of text, is read whole.
@@ -19,7 +19,7 @@ pub(super) const SMALL_DOCUMENTS: usize = 200;
 /// See [`SMALL_DOCUMENTS`].
 pub(super) const SMALL_BYTES: u64 = 4 * 1024 * 1024;
 /// Documents that are read of a larger context.
-const CANDIDATES: usize = 40;
+pub(super) const CANDIDATES: usize = 40;
 /// Terms that are searched for one by one in a larger context: all that a question has.
 const SEARCHED_TERMS: usize = 16;
 /// The same in a run whose tool calls are limited.
@@ -41,8 +41,6 @@ const COUNTED: usize = 5_000;
 const PAGE: usize = limits::PAGE_MAX;
 /// See [`PAGE`].
 const LISTED: usize = 20_000;
-/// Documents that are named when a term was found by search only.
-const NAMED: usize = 3;
 
 /// What was read of the context.
 pub(super) struct Corpus {
@@ -199,7 +197,7 @@ async fn number(io: &RoleIo) -> Result<usize, RoleError> {
 }
 
 /// What search finds, and how many documents match if it says so. None if no search can be made any more.
-async fn hits(
+pub(super) async fn hits(
     io: &RoleIo,
     query: &str,
     limit: usize,
@@ -212,136 +210,9 @@ async fn hits(
     }
 }
 
-/// What a search over the whole context says of terms that no passage holds.
-#[derive(Debug, Default)]
-pub(super) struct Missing {
-    /// Those that no document contains, as indices of terms.
-    pub(super) absent: BTreeSet<usize>,
-    /// For each of the others, one sentence that names the documents that contain it.
-    pub(super) unquoted: Vec<String>,
-    /// Those that could not be searched for.
-    pub(super) unsearched: BTreeSet<usize>,
-}
-
-/// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
-/// that match. A term without a match is called absent only if no document holds its letters in another spelling either.
-pub(super) async fn missing(
-    io: &RoleIo,
-    terms: &[Term],
-    candidates: impl IntoIterator<Item = usize>,
-) -> Result<Missing, RoleError> {
-    let mut missing = Missing::default();
-    let mut unmatched: Vec<usize> = Vec::new();
-    let mut candidates = candidates.into_iter();
-    while let Some(i) = candidates.next() {
-        match matches(io, &terms[i]).await? {
-            Some((_, Some(0))) => unmatched.push(i),
-            Some((hits, Some(total))) => missing.unquoted.push(unquoted(&terms[i], total, hits)),
-            Some((_, None)) => drop(missing.unsearched.insert(i)),
-            None => missing.unsearched.extend([i].into_iter().chain(&mut candidates)),
-        }
-    }
-    // Most often no document holds any of them, which one look shows.
-    let several: Vec<&str> = unmatched.iter().map(|i| terms[*i].shown.as_str()).collect();
-    if several.len() > 1 && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere())
-    {
-        missing.absent = unmatched.into_iter().collect();
-        return Ok(missing);
-    }
-    let mut unmatched = unmatched.into_iter();
-    while let Some(i) = unmatched.next() {
-        match similar(io, &terms[i].shown).await? {
-            Some(similar) if similar.is_nowhere() => drop(missing.absent.insert(i)),
-            Some(similar) => missing.unquoted.push(similar.said(&terms[i])),
-            None => missing.unsearched.extend([i].into_iter().chain(&mut unmatched)),
-        }
-    }
-    Ok(missing)
-}
-
-/// The documents that hold all words of a term, and how many they are if that can be told. None if no search can be made
-/// any more.
-async fn matches(io: &RoleIo, term: &Term) -> Result<Option<(Vec<Entry>, Option<u64>)>, RoleError> {
-    let Some((found, mut total)) = hits(io, &term.shown, CANDIDATES).await? else { return Ok(None) };
-    let words = term.words();
-    if words.len() < 2 {
-        return Ok(Some((found, total)));
-    }
-    // If no document holds all words, search counts those that hold any: more than hold the rarest of them.
-    for word in words {
-        let Some((_, of_word)) = hits(io, &word, 1).await? else { return Ok(None) };
-        total = match (total, of_word) {
-            (Some(all), Some(of_word)) if all <= of_word => Some(all),
-            (Some(_), Some(_)) => return Ok(Some((Vec::new(), Some(0)))),
-            _ => None,
-        };
-    }
-    Ok(Some((found, total)))
-}
-
-/// Where the letters of a term stand.
-struct Similar {
-    found: Vec<Entry>,
-    /// All documents were looked at.
-    is_complete: bool,
-}
-
-impl Similar {
-    fn is_nowhere(&self) -> bool {
-        self.found.is_empty() && self.is_complete
-    }
-
-    /// What is known of a term that search does not find.
-    fn said(&self, term: &Term) -> String {
-        let unfound = format!("Search found no document with the word “{}”", term.shown);
-        let named: Vec<String> = self.found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
-        match named.as_slice() {
-            [] => format!("{unfound}, but not every document could be searched for other spellings of it."),
-            some => format!("{unfound} as such. Similar spellings stand in {}.", listed(some)),
-        }
-    }
-}
-
 /// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
-const fn cannot_search(error: &ToolError) -> bool {
+pub(super) const fn cannot_search(error: &ToolError) -> bool {
     matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. })
-}
-
-/// Looks for the letters of `words`. None if that cannot be done.
-async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError> {
-    let args = Map::from_iter([
-        ("query".to_owned(), json!(words)),
-        ("limit".to_owned(), json!(NAMED)),
-        ("similar".to_owned(), json!(true)),
-    ]);
-    let purpose = format!("to look for other spellings of {words}");
-    match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
-        Ok(found) => Ok(Some(Similar {
-            found: entries(&found["hits"]),
-            is_complete: found["complete"].as_bool().unwrap_or_default(),
-        })),
-        Err(error) if cannot_search(&error) => Ok(None),
-        Err(error) => Err(failed(error)),
-    }
-}
-
-/// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.
-fn unquoted(term: &Term, total: u64, mut found: Vec<Entry>) -> String {
-    found.sort();
-    let mut named: Vec<String> = found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
-    match total.saturating_sub(named.len() as u64) {
-        0 => {}
-        more => named.push(format!("{more} more")),
-    }
-    // A search for a compound looks for its parts.
-    let contain = match (term.stems.len(), total) {
-        (1, 1) => "contains the word",
-        (1, _) => "contain the word",
-        (_, 1) => "has the words of",
-        _ => "have the words of",
-    };
-    let documents = count(usize::try_from(total).unwrap_or(usize::MAX), "document");
-    format!("{documents} {contain} “{}”, but no passage of it was quoted: {}.", term.shown, listed(&named))
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
@@ -424,7 +295,7 @@ async fn search(
     Ok(found)
 }
 
-fn entries(rows: &Value) -> Vec<Entry> {
+pub(super) fn entries(rows: &Value) -> Vec<Entry> {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     rows.iter()
         .filter_map(|row| {

@@ -206,6 +206,15 @@ pub(super) fn absence(absent: &[String]) -> Option<String> {
     }
 }
 
+/// The first of `titles`, and how many more there are: at most `most` together.
+pub(super) fn first_of(mut titles: Vec<String>, most: usize) -> Vec<String> {
+    if titles.len() > most {
+        let more = titles.split_off(most - 1).len();
+        titles.push(format!("{more} more"));
+    }
+    titles
+}
+
 /// The gap for a step that was planned and not done.
 pub(super) fn not_done(title: &str) -> String {
     let title = short(title, 300);

@@ -15,7 +15,7 @@ use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
-use super::{cited, corpus, count, heading, short};
+use super::{cited, corpus, count, heading, missing, short};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -77,7 +77,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             let mut unsearched = absent.clone();
             // The planner that named the documents has looked for the words of the task.
             if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
-                let found = corpus::missing(io, &terms, absent).await?;
+                let found = missing::look_for(io, &terms, absent).await?;
                 known.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
                 (known.unquoted, unsearched) = (found.unquoted, found.unsearched);
             }

@@ -13,6 +13,8 @@ pub(super) const FINDINGS: &str = "findings";
 
 /// The key of the words that a node has searched for.
 pub(super) const SEARCHED: &str = "searched";
+/// The key of the steps that were not done.
+pub(super) const NOT_DONE: &str = "notDone";
 
 /// What a node knows of the words of its task.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub(super) struct Known {
     pub(super) unquoted: Vec<String>,
     /// Those that were searched for, by the node itself or by the steps below it.
     pub(super) searched: Vec<String>,
+    /// Titles of steps below the node that were planned and not done.
+    pub(super) not_done: Vec<String>,
 }
 
 /// The JSON artifact of `passages`. The last ones are left out if it would exceed the limit of the contract.
@@ -36,6 +40,7 @@ pub(super) fn artifact(passages: &[Ranked], terms: &[Term], known: &Known) -> Ar
             ("absent".to_owned(), json!(known.absent)),
             ("unquoted".to_owned(), json!(known.unquoted)),
             (SEARCHED.to_owned(), json!(known.searched)),
+            (NOT_DONE.to_owned(), json!(known.not_done)),
             ("passages".to_owned(), Value::Array(rows.clone())),
         ]);
         let bytes = serde_json::to_string(&payload).map_or(usize::MAX, |text| text.len());
@@ -83,7 +88,7 @@ pub(super) fn scored(payload: &Map<String, Value>) -> Vec<(Passage, u64)> {
         .collect()
 }
 
-/// The strings that [`artifact`] wrote under `key`: `terms`, `absent`, `unquoted` or [`SEARCHED`].
+/// The strings that [`artifact`] wrote under `key`: `terms`, `absent`, `unquoted`, [`SEARCHED`] or [`NOT_DONE`].
 pub(super) fn words<'a>(payload: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
     payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }

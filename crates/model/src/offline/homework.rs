@@ -14,7 +14,8 @@ use tree_agent_contract::homework::{
     BranchBrief, BranchEntry, BranchNote, HomeworkBrief, HomeworkDraft, ItemState, PlanItem,
 };
 use tree_agent_contract::role::{
-    BandDraft, PlanDraft, PlanInput, PlannerMode, PlannerOutput, RoleError, ScratchpadDraft, StepDraft,
+    BandDraft, ChildOutcome, PlanDraft, PlanInput, PlannerMode, PlannerOutput, RoleError, ScratchpadDraft,
+    StepDraft,
 };
 use tree_agent_contract::search::slug;
 use tree_agent_contract::text::{prefix, suffix};
@@ -23,9 +24,10 @@ use tree_agent_contract::{NodeStatus, StepId, limits};
 use super::document::{self, common_folder};
 use super::hunt::{self, Lead};
 use super::objective::{Parts, parts};
-use super::plan::{Found, Subject, Task, part_task, task, weigh, width};
+use super::plan::{Task, part_task, task, width};
 use super::rank::{Ranked, rank};
 use super::step::{self, Brief, Notes};
+use super::subject::{Found, Subject, weigh};
 use super::words::{Term, key_terms, listed};
 use super::{corpus, count, short};
 use crate::io::RoleIo;
@@ -133,7 +135,7 @@ fn answer(
     let homework = HomeworkDraft {
         rollup: rollup(brief),
         branches: branch_notes(brief),
-        remaining: remaining(left),
+        remaining: document::first_of(left, limits::HOMEWORK_NOTES),
         questions: questions(&items, missing),
         items,
     };
@@ -145,15 +147,6 @@ fn answer(
         scratchpad: ScratchpadDraft::of(format!("**Iteration {iteration}.** {reason}\n")),
         mode_reason: reason,
     }
-}
-
-/// The first titles of `left` for which there is room, and how many more there are.
-fn remaining(mut left: Vec<String>) -> Vec<String> {
-    if left.len() > limits::HOMEWORK_NOTES {
-        let more = left.split_off(limits::HOMEWORK_NOTES - 1).len();
-        left.push(format!("{more} more"));
-    }
-    left
 }
 
 fn draft(i: usize, facet: &Facet) -> StepDraft {
@@ -430,17 +423,21 @@ fn questions(items: &[PlanItem], missing: Vec<String>) -> Vec<String> {
     missing.into_iter().chain(failed).take(limits::HOMEWORK_NOTES).collect()
 }
 
-/// What the plan of homework that has ended leaves undone, as gaps. `begun` are the titles of its tasks.
-pub(super) fn not_done(brief: &HomeworkBrief, begun: &BTreeSet<&str>) -> Vec<String> {
+/// The titles of the tasks that the plan of homework which has ended leaves undone. Its tasks were `begun`.
+pub(super) fn not_done(brief: &HomeworkBrief, begun: &[ChildOutcome]) -> Vec<String> {
     let HomeworkDraft { items, remaining, .. } = &brief.last;
-    let not_begun = |item: &&PlanItem| item.state == ItemState::Doing && !begun.contains(item.title.as_str());
+    let is_begun = |item: &PlanItem| begun.iter().any(|task| task.title == item.title);
+    let not_begun = |item: &&PlanItem| item.state == ItemState::Doing && !is_begun(item);
     let not_begun = items.iter().filter(not_begun).map(|item| &item.title);
-    let gaps = remaining.iter().chain(not_begun).map(|title| document::not_done(title));
-    let refusal = |item: &PlanItem| {
-        let why = item.note.strip_prefix(REFUSED).filter(|_| item.state == ItemState::Dropped)?;
+    remaining.iter().chain(not_begun).cloned().collect()
+}
+
+/// What is said of the tasks that the engine refused.
+pub(super) fn refusals(brief: &HomeworkBrief) -> impl Iterator<Item = String> {
+    brief.last.items.iter().filter(|item| item.state == ItemState::Dropped).filter_map(|item| {
+        let why = item.note.strip_prefix(REFUSED)?;
         Some(format!("“{}” was refused: {why}.", short(&item.title, TASK_BYTES)))
-    };
-    gaps.chain(items.iter().filter_map(refusal)).collect()
+    })
 }
 
 /// What the planner has noted of words that are missing.

@@ -6,9 +6,10 @@ use tree_agent_contract::role::{PlanInput, PlannerOutput, RoleError};
 
 use super::corpus::{self, Corpus};
 use super::document::common_folder;
-use super::plan::{Subject, TITLE, Task, delegate, task, width};
+use super::plan::{TITLE, Task, delegate, task, width};
 use super::rank::Passage;
 use super::step;
+use super::subject::Subject;
 use super::trail::{Question, Trails};
 use super::words::{Term, stems};
 use super::{count, short};
@@ -93,8 +94,16 @@ fn sections(passages: Vec<Passage>) -> Vec<Passage> {
 /// The terms that stand in `text`, as indices.
 pub(super) fn held(text: &str, terms: &[Term]) -> Vec<usize> {
     let words: Vec<String> = stems(text).collect();
-    let stands = |term: &Term| words.windows(term.stems.len()).any(|part| part == term.stems);
-    (0..terms.len()).filter(|&i| stands(&terms[i])).collect()
+    (0..terms.len()).filter(|&i| stands(&words, &terms[i])).collect()
+}
+
+/// Whether all `terms` stand in a text that has the stems `words`.
+pub(super) fn all_held(words: &[String], terms: &[Term]) -> bool {
+    terms.iter().all(|term| stands(words, term))
+}
+
+fn stands(words: &[String], term: &Term) -> bool {
+    words.windows(term.stems.len()).any(|part| part == term.stems)
 }
 
 /// The path of a document, and what leads to it.

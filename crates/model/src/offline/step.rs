@@ -1,9 +1,11 @@
 //! How a plan tells the node of a step what to do: in success criteria that people read and executors parse.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use tree_agent_contract::limits;
 use tree_agent_contract::role::CallContext;
+use tree_agent_contract::text::{ELLIPSIS, one_line, prefix};
+use unicode_segmentation::UnicodeSegmentation;
 
 use super::objective::{Parts, parts};
 use super::short;
@@ -20,6 +22,8 @@ const LACKS: &str = "Words that no document contains: ";
 const RARE: &str = "Its rarest words: ";
 const UNQUOTED: &str = "By search: ";
 const UNSEARCHED: &str = "Words that could not be searched for: ";
+
+const STEPS: &str = "Steps: ";
 
 /// The line before the notes of a plan. No title of a step can pass for it, because that is an item of a list.
 const NOTES: &str = "**Notes.**";
@@ -65,6 +69,11 @@ pub(super) fn unquoted(sentence: &str) -> String {
     format!("{UNQUOTED}{sentence}")
 }
 
+/// Note: the plan has so many steps.
+pub(super) fn steps(number: usize) -> String {
+    format!("{STEPS}{number}")
+}
+
 /// Note: these terms could not be searched for.
 pub(super) fn unsearched(terms: &[&str]) -> String {
     format!("{UNSEARCHED}{}", terms.join(", "))
@@ -77,7 +86,12 @@ pub(super) fn tells_what_is_missing(note: &str) -> bool {
 
 /// Criterion: a part of the objective is answered.
 pub(super) fn answers(part: &str) -> String {
-    format!("Answers “{}”", short(part, PART_BYTES))
+    format!("Answers “{}”", whole_words(part, PART_BYTES))
+}
+
+/// What a criterion that [`answers`] wrote asks for.
+pub(super) fn answered(criterion: &str) -> Option<&str> {
+    criterion.strip_prefix("Answers “")?.strip_suffix('”')
 }
 
 /// Criterion: two things are compared.
@@ -100,7 +114,7 @@ impl Brief {
     /// Reads the brief of a node. The root has no criteria: its subject is the objective.
     pub(super) fn of(call: &CallContext) -> Self {
         let criteria = || call.success_criteria.iter().map(String::as_str);
-        let quoted = |c: &str| Some(c.strip_prefix("Answers “")?.strip_suffix('”')?.to_owned());
+        let quoted = |c: &str| answered(c).map(str::to_owned);
         let about = |c: &str| c.strip_prefix(QUOTES).map(str::to_owned);
         let compares = criteria().find_map(|c| {
             let (a, b) = c.strip_prefix("Compares “")?.strip_suffix('”')?.split_once("” with “")?;
@@ -128,7 +142,9 @@ impl Brief {
 
     /// The words of the task that are not among `searched`.
     pub(super) fn not_searched(&self, searched: &[String]) -> Vec<String> {
-        left_out(&self.subject, &searched.iter().flat_map(|word| all_terms(word)).collect::<Vec<_>>())
+        let terms: Vec<Term> = searched.iter().flat_map(|word| all_terms(word)).collect();
+        let searched: HashSet<&String> = searched.iter().collect();
+        left_out(&self.subject, &terms).into_iter().filter(|word| !searched.contains(word)).collect()
     }
 }
 
@@ -149,6 +165,23 @@ fn shared_terms(parts: &[String]) -> Vec<Term> {
         }
     }
     shares.concat()
+}
+
+/// The first words of `text` that fit into `max` bytes, on one line. Half a word would be another word, which no document
+/// holds.
+fn whole_words(text: &str, max: usize) -> String {
+    let text = one_line(text);
+    let room = max - ELLIPSIS.len_utf8();
+    if text.len() <= max {
+        return text;
+    }
+    let end = match prefix(&text, room + 1).rfind(' ') {
+        Some(end) => end,
+        None => {
+            text.unicode_word_indices().map(|(at, _)| at).take_while(|at| *at <= room).last().unwrap_or(0)
+        }
+    };
+    format!("{}{ELLIPSIS}", &text[..end])
 }
 
 /// The path of a line that [`reads`] wrote.
@@ -174,6 +207,8 @@ pub(super) struct Notes {
     pub(super) unsearched: Vec<String>,
     /// The steps follow names from one document to the next.
     pub(super) follows: bool,
+    /// Steps of the plan.
+    pub(super) steps: usize,
     /// There are more notes, which are lost.
     pub(super) is_cut: bool,
 }
@@ -216,6 +251,8 @@ impl Notes {
                 notes.unquoted.push(sentence.to_owned());
             } else if item == CUT {
                 notes.is_cut = true;
+            } else if let Some(steps) = item.strip_prefix(STEPS) {
+                notes.steps = steps.parse().unwrap_or_default();
             } else if item == FOLLOWS {
                 notes.follows = true;
             } else {
@@ -229,6 +266,20 @@ impl Notes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_cut_between_words() {
+        let text = format!("{} Boiler-Valve", "pilot ".repeat(330).trim_end());
+        for max in 1_900..2_000 {
+            let cut = whole_words(&text, max);
+            assert!(cut.len() <= max && cut.ends_with(['e', ELLIPSIS]), "{cut}");
+            assert!(!cut.contains("Boiler") || cut.ends_with("Boiler-Valve"), "{cut}");
+            assert_eq!(key_terms(&cut)[0].shown, "pilot");
+        }
+        assert_eq!(whole_words("pilot,crane", 10), "pilot,…");
+        assert_eq!(whole_words("pilotcrane", 9), "…");
+        assert_eq!(whole_words("pilot \n crane", 20), "pilot crane");
+    }
 
     #[test]
     fn no_part_of_a_task_crowds_out_the_words_of_another() {

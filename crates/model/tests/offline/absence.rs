@@ -285,6 +285,24 @@ async fn a_compound_of_which_a_part_is_missing_is_missing() {
     runner.documents.add_source(project, "d.md", "The gasket.");
     let done = runner.run().await;
     assert!(done.document.contains("No document contains the word “boiler-gasket”."), "{}", done.document);
+    // A part in another spelling may be meant.
+    runner.documents.add_source(project, "e.md", "The boiler, by e-mail.");
+    for (word, said) in [
+        (
+            "boiler-email",
+            "Search found no document with the word “boiler-email” as such. Similar spellings stand in e.md.",
+        ),
+        ("boiler-email-zeppelin", "No document contains the word “boiler-email-zeppelin”."),
+        ("zeppelin-email", "No document contains the word “zeppelin-email”."),
+    ] {
+        let mut again = Runner::new(&format!("What is {word} or a dirigible?"), 1);
+        again.documents = runner.documents.clone();
+        (again.tools, again.context) = (ToolRegistry::new(again.documents.clone()), runner.context.clone());
+        let done = again.run().await;
+        let said_together = said.replace("”.", "” or “dirigible”.");
+        let is_said = done.document.contains(said) || done.document.contains(&said_together);
+        assert!(is_said, "{word}: {}", done.document);
+    }
 }
 
 /// Only the words that a task is searched by are searched for. The others are named, wherever they stand.
@@ -363,6 +381,49 @@ async fn words_of_a_part_that_is_not_answered_are_named() {
     for document in [runner.homework(5).await.document, runner.run().await.document] {
         assert!(!document.contains("not searched for"), "{document}");
         assert!(document.contains("“zeppelin”"), "{document}");
+    }
+}
+
+/// Parts that were planned and not done, of the task itself and of its steps, and steps that were to read documents.
+#[tokio::test]
+async fn steps_that_are_not_done_are_named() {
+    let beginning = "the handbook of the harbour ".repeat(7);
+    let parts = ["pilots", "cranes", "tides"].map(|word| format!("{beginning} {word}"));
+    let mut runner = Runner::new(&parts.join("; "), 3);
+    runner.cuts = Some("part-3");
+    let done = runner.run().await;
+    assert_eq!(done.document.matches("- Not done: What is said about the handbook").count(), 1);
+    assert!(done.document.contains("not searched for: “tides”"), "{}", done.document);
+
+    let mut runner =
+        Runner::new("the pilots; the cranes; the tides; zeppelin d1; zeppelin d2; zeppelin d3", 3);
+    (runner.budgets.max_steps_per_band, runner.budgets.max_bands_per_plan) = (2, 2);
+    runner.cuts = Some("What is said about zeppelin d2");
+    let done = runner.run().await;
+    assert_eq!(done.document.matches("- Not done: What is said about zeppelin d2.").count(), 1);
+    assert!(done.document.contains("not searched for: “d2”."), "{}", done.document);
+
+    let mut runner = Runner::new("What happens in a storm: cranes, pilots, fairway and mooring lines?", 3);
+    let steps = runner.run().await.tree.lines().count() - 1;
+    runner.cuts = Some("pilots.md");
+    let done = runner.run().await;
+    let said = format!("- Not done: 1 of {steps} planned steps.");
+    assert!(done.document.contains(&said), "{}\n{}", done.tree, done.document);
+}
+
+/// A part that is too long for a step is cut between words: half a word is another word.
+#[tokio::test]
+async fn no_half_of_a_word_is_called_missing() {
+    for letters in 0..12 {
+        let padding = format!("{}{}", "pilot ".repeat(331), "x".repeat(letters));
+        let runner = Runner::new(&format!("cranes; {padding} zeppelin Boiler-Valve zeppelin"), 3);
+        for document in [runner.homework(5).await.document, runner.run().await.document] {
+            let gaps = document.split("## Gaps").nth(1).unwrap();
+            for quoted in gaps.split('“').skip(1).filter_map(|rest| rest.split('”').next()) {
+                let is_whole = ["zeppelin", "Boiler-Valve", "x"].iter().any(|word| quoted.starts_with(word));
+                assert!(is_whole, "{quoted}: {gaps}");
+            }
+        }
     }
 }
 

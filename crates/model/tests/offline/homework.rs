@@ -89,7 +89,7 @@ impl Runner {
             brief.refused.clear();
             for step in plan.bands.into_iter().flat_map(|band| band.steps) {
                 let branch_id = slug::of(step.branch_id.as_deref().unwrap());
-                if !self.begins(&step.title) {
+                if !self.begins(&step) {
                     let (title, reason) = (step.title, "repeats another task".to_owned());
                     brief.refused.push(Refusal { branch_id, title, reason });
                     continue;

@@ -1,0 +1,194 @@
+//! Whether words that no passage holds stand in any document of the context: only a search over all of it can tell.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, json};
+use tree_agent_contract::role::RoleError;
+use tree_agent_tools::SEARCH_DOCUMENTS;
+
+use super::corpus::{CANDIDATES, Entry, cannot_search, entries, hits};
+use super::words::{Term, listed};
+use super::{count, failed, short};
+use crate::io::RoleIo;
+
+/// Documents that are named when a term was found by search only.
+const NAMED: usize = 3;
+/// The beginning of what is said of a word that search does not find.
+const UNFOUND: &str = "Search found no document with the word";
+
+/// What a search over the whole context says of terms that no passage holds.
+#[derive(Debug, Default)]
+pub(super) struct Missing {
+    /// Those that no document contains, as indices of terms.
+    pub(super) absent: BTreeSet<usize>,
+    /// For each of the others, one sentence that names the documents that contain it.
+    pub(super) unquoted: Vec<String>,
+    /// Those that could not be searched for.
+    pub(super) unsearched: BTreeSet<usize>,
+}
+
+/// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
+/// that match. A term without a match is called absent only if no document holds its letters in another spelling either.
+pub(super) async fn look_for(
+    io: &RoleIo,
+    terms: &[Term],
+    candidates: impl IntoIterator<Item = usize>,
+) -> Result<Missing, RoleError> {
+    let mut missing = Missing::default();
+    // Each with the spellings that are to be looked for: the whole, and the words that search does not find.
+    let mut unmatched: Vec<(usize, Vec<String>)> = Vec::new();
+    let mut candidates = candidates.into_iter();
+    while let Some(i) = candidates.next() {
+        let term = &terms[i];
+        match matches(io, term).await? {
+            Some(Matches { total: Some(0), unmatched: words, .. }) => {
+                unmatched.push((i, [term.shown.clone()].into_iter().chain(words).collect()));
+            }
+            Some(Matches { total: Some(total), found, .. }) => {
+                missing.unquoted.push(unquoted(term, total, found));
+            }
+            Some(Matches { total: None, .. }) => drop(missing.unsearched.insert(i)),
+            None => missing.unsearched.extend([i].into_iter().chain(&mut candidates)),
+        }
+    }
+    // Most often no document holds any of them, which one look shows.
+    let several: Vec<&str> = unmatched.iter().flat_map(|(_, words)| words).map(String::as_str).collect();
+    if several.len() > 1 && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere())
+    {
+        missing.absent = unmatched.into_iter().map(|(i, _)| i).collect();
+        return Ok(missing);
+    }
+    let mut unmatched = unmatched.into_iter();
+    while let Some((i, words)) = unmatched.next() {
+        match similar_to(io, &words).await? {
+            Some(similar) if similar.is_nowhere() => drop(missing.absent.insert(i)),
+            Some(similar) => missing.unquoted.push(similar.said(&terms[i])),
+            None => {
+                missing.unsearched.insert(i);
+                missing.unsearched.extend(unmatched.by_ref().map(|(i, _)| i));
+            }
+        }
+    }
+    Ok(missing)
+}
+
+/// What search says of a term.
+struct Matches {
+    found: Vec<Entry>,
+    /// How many documents hold all of its words, if that can be told.
+    total: Option<u64>,
+    /// Those of its words that no document holds, if there are several.
+    unmatched: Vec<String>,
+}
+
+/// Searches for the documents that hold all words of a term. None if no search can be made any more.
+async fn matches(io: &RoleIo, term: &Term) -> Result<Option<Matches>, RoleError> {
+    let Some((found, mut total)) = hits(io, &term.shown, CANDIDATES).await? else { return Ok(None) };
+    let (words, mut unmatched) = (term.words(), Vec::new());
+    if words.len() < 2 {
+        // If it cannot be told how many there are, these are some of them.
+        let some = (!found.is_empty()).then_some(found.len() as u64);
+        return Ok(Some(Matches { total: total.or(some), found, unmatched }));
+    }
+    // If no document holds all words, search counts those that hold any: more than hold the rarest of them.
+    for word in words {
+        let Some((_, of_word)) = hits(io, &word, 1).await? else { return Ok(None) };
+        total = match (total, of_word) {
+            (Some(0), _) => Some(0),
+            (Some(all), Some(of_word)) if all > of_word => Some(0),
+            (Some(all), Some(_)) => Some(all),
+            _ => None,
+        };
+        if of_word == Some(0) {
+            unmatched.push(word);
+        }
+    }
+    Ok(Some(Matches { found, total, unmatched }))
+}
+
+/// Where the letters of a term stand.
+struct Similar {
+    found: Vec<Entry>,
+    /// All documents were looked at.
+    is_complete: bool,
+}
+
+impl Similar {
+    fn is_nowhere(&self) -> bool {
+        self.found.is_empty() && self.is_complete
+    }
+
+    /// What is known of a term that search does not find.
+    fn said(&self, term: &Term) -> String {
+        let unfound = format!("{UNFOUND} “{}”", term.shown);
+        let named: Vec<String> = self.found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
+        match named.as_slice() {
+            [] => format!("{unfound}, but not every document could be searched for other spellings of it."),
+            some => format!("{unfound} as such. Similar spellings stand in {}.", listed(some)),
+        }
+    }
+}
+
+/// Where the letters of a term stand: of the first of `words`, which is the whole, or of the others, which are words of it
+/// that search does not find. It stands nowhere if the whole and one of the others do not. None if that cannot be told.
+async fn similar_to(io: &RoleIo, words: &[String]) -> Result<Option<Similar>, RoleError> {
+    let Some((whole, rest)) = words.split_first() else { return Ok(None) };
+    let mut known = similar(io, whole).await?;
+    if known.as_ref().is_some_and(Similar::is_nowhere) {
+        for word in rest {
+            known = similar(io, word).await?;
+            if known.as_ref().is_none_or(Similar::is_nowhere) {
+                break;
+            }
+        }
+    }
+    Ok(known)
+}
+
+/// Looks for the letters of `words`. None if that cannot be done.
+async fn similar(io: &RoleIo, words: &str) -> Result<Option<Similar>, RoleError> {
+    let args = Map::from_iter([
+        ("query".to_owned(), json!(words)),
+        ("limit".to_owned(), json!(NAMED)),
+        ("similar".to_owned(), json!(true)),
+    ]);
+    let purpose = format!("to look for other spellings of {words}");
+    match io.call_tool(SEARCH_DOCUMENTS, args, &purpose).await {
+        Ok(found) => Ok(Some(Similar {
+            found: entries(&found["hits"]),
+            is_complete: found["complete"].as_bool().unwrap_or_default(),
+        })),
+        Err(error) if cannot_search(&error) => Ok(None),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The word that a sentence of [`Missing::unquoted`] is about.
+pub(super) fn word_of(sentence: &str) -> Option<&str> {
+    let (_, rest) = sentence.split_once('“')?;
+    rest.split_once('”').map(|(word, _)| word)
+}
+
+/// The same, if the sentence says that documents contain the word.
+pub(super) fn contained(sentence: &str) -> Option<&str> {
+    word_of(sentence).filter(|_| !sentence.starts_with(UNFOUND))
+}
+
+/// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.
+fn unquoted(term: &Term, total: u64, mut found: Vec<Entry>) -> String {
+    found.sort();
+    let mut named: Vec<String> = found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
+    match total.saturating_sub(named.len() as u64) {
+        0 => {}
+        more => named.push(format!("{more} more")),
+    }
+    // A search for a compound looks for its parts.
+    let contain = match (term.stems.len(), total) {
+        (1, 1) => "contains the word",
+        (1, _) => "contain the word",
+        (_, 1) => "has the words of",
+        _ => "have the words of",
+    };
+    let documents = count(usize::try_from(total).unwrap_or(usize::MAX), "document");
+    format!("{documents} {contain} “{}”, but no passage of it was quoted: {}.", term.shown, listed(&named))
+}
