@@ -43,6 +43,8 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// How many times as long as others a model may be silent that reasons first and does not show its thoughts.
 const SILENT_THOUGHT: u32 = 4;
+/// Time in which a connection must be accepted.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// A provider, shared by all calls that use it.
 pub(super) struct Provider {
@@ -100,7 +102,7 @@ impl Provider {
         // A redirect would send the prompt and the key to an address that the operator has not configured.
         let mut http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(Duration::from_secs(10))
+            .connect_timeout(CONNECT)
             .tcp_nodelay(true);
         // A proxy cannot reach this machine, and would see the prompts and the key.
         if address.url.parse().is_ok_and(|url| is_loopback(&url)) {
@@ -314,7 +316,8 @@ impl Provider {
         let byte_limit = ANSWER_BYTES + question.output_limit as usize * BYTES_PER_TOKEN;
         let mut waits = self.retries.build();
         // A call that has not asked yet can begin again. Later it would do its work twice, so it waits.
-        let mut patience = if writer.has_asked() { Duration::MAX } else { PATIENCE };
+        let may_begin_again = !writer.has_asked();
+        let mut patience = if may_begin_again { PATIENCE } else { Duration::MAX };
         loop {
             let asked = self.asked(&question);
             if patience > PATIENCE
@@ -325,6 +328,7 @@ impl Provider {
             let admission = self.gate.admit(question.model, question.about_tokens, patience).await?;
             patience = Duration::MAX;
             writer.begin();
+            let begun = Instant::now();
             let answer = self.once(&question, &asked, byte_limit, writer).await;
             writer.flush().await;
             let failure = match answer {
@@ -349,6 +353,11 @@ impl Provider {
                 return Err(failure);
             }
             admission.failed(&failure);
+            // Nobody accepts or refuses the connection. More attempts would only delay that the run says so.
+            let took_long = begun.elapsed() >= CONNECT / 2;
+            if failure.kind == FailureKind::Unreachable && may_begin_again && took_long {
+                return Err(failure);
+            }
             let Some(wait) = waits.next() else { return Err(failure) };
             match failure.retry_after {
                 Some(asked) if asked > LONGEST_WAIT => return Err(failure),

@@ -80,6 +80,31 @@ async fn nobody_at_the_address_is_unreachable() {
     assert!(outcome.error().message.contains("cannot be reached"), "{}", outcome.error());
 }
 
+/// As behind a firewall that drops what it does not let through. Each attempt takes ten seconds.
+#[tokio::test]
+async fn an_address_that_does_not_answer_at_all_is_tried_once() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // The queue of connections is full, so the kernel drops the next ones.
+    let mut queued = Vec::new();
+    for _ in 0..2 {
+        queued.push(tokio::net::TcpStream::connect(address).await.unwrap());
+    }
+    let args = LlmArgs {
+        model_balanced: "openai:m".into(),
+        model_base_url: format!("http://{address}/v1"),
+        model_circuit_failures: "2".into(),
+        model_stall_seconds: "60".into(),
+        ..quick()
+    };
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::ProviderUnreachable);
+    let message = &outcome.error().message;
+    assert!(message.contains("cannot be reached") && !message.contains("circuit"), "{message}");
+}
+
 #[tokio::test]
 async fn another_model_is_asked_when_one_is_set() {
     let broken = Provider::always(status(500, "oops")).await;
