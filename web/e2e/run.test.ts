@@ -317,7 +317,7 @@ describe('trouble', () => {
     await close(page);
   });
 
-  it('stops a run and discards what there is, which is then shown as cancelled', async () => {
+  it('stops a run and discards its results, which is then shown as cancelled', async () => {
     const run = await gateway.run('Be cancelled', 'scripted:fanout=3,depth=2,latency_ms=10000');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await page.getByTestId('run-commands').getByRole('button', { name: 'Stop' }).click();

@@ -138,7 +138,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     expect(await second.getByTestId('lease').innerText()).toMatch(/ of 900K$/i);
 
     await hand.press(page, '[data-testid=node-commands] [data-command=stop]');
-    await hand.tick(page.getByRole('dialog').getByRole('radio', { name: /^Discard it/ }));
+    await hand.tick(page.getByRole('dialog').getByRole('radio', { name: /^Discard/ }));
     await confirm(page, hand);
     await treeItem(second, /^South shore, Cancelled, executor, stopped/).waitFor();
     await hand.press(page, '[data-testid=node-commands] [data-command=retry]');
@@ -152,7 +152,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await second.getByRole('tab', { name: 'Timeline' }).click();
     await treeItem(second, /^South shore/).click();
     const timeline = second.getByTestId('node-panel').getByRole('tabpanel');
-    for (const words of [/^paused by /, /^resumed by /, /^stopped by .*; what there is is discarded/, /^to be done again by .* \(generation 1\)/, /^guidance by .*: Begin at the pier\./]) await timeline.getByText(words).first().waitFor();
+    for (const words of [/^paused by /, /^resumed by /, /^stopped by .*; the existing results are discarded/, /^to be done again by .* \(generation 1\)/, /^guidance by .*: Begin at the pier\./]) await timeline.getByText(words).first().waitFor();
 
     await hand.press(page, '[data-testid=run-commands] [data-command=stop]');
     await page.getByRole('dialog', { name: 'Stop this run?' }).waitFor();

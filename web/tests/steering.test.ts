@@ -70,7 +70,7 @@ describe('the words of a command', () => {
     expect(words({ case: 'nodePaused', value: { author: 'ann', inFlight: ['x'] } as never })).toBe('paused by ann; 1 call in flight still ends');
     expect(words({ case: 'nodeResumed', value: {} as never })).toBe('resumed by a user');
     expect(words({ case: 'guidanceAdded', value: { author: 'ann', text: 'mind\nthe gap', subtree: true } as never })).toBe('guidance by ann for the whole subtree: mind the gap');
-    expect(words({ case: 'nodeStopped', value: { author: 'ann', discard: true } as never })).toBe('stopped by ann; what there is is discarded');
+    expect(words({ case: 'nodeStopped', value: { author: 'ann', discard: true } as never })).toBe('stopped by ann; the existing results are discarded');
     expect(words({ case: 'nodeReopened', value: { author: 'ann', again: true, generation: 2, model: 'offline' } as never })).toBe('to be done again by ann (generation 2), with offline');
     expect(words({ case: 'nodeReopened', value: { author: 'ann', generation: 1 } as never })).toBe('reopened by ann, waits for a child (generation 1)');
     expect(words({ case: 'planEdited', value: { author: 'ann', summary: '1 kept' } as never })).toBe('plan edited by ann: 1 kept');

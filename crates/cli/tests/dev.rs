@@ -118,6 +118,24 @@ fn a_newcomers_session() {
     watching.wait().unwrap();
     assert_eq!(lines(&succeeded(run(server, &["runs", "-o", "jsonl"]))).len(), 1);
 
+    // As a table, and if nothing matches.
+    let watch = |more: &[&str]| {
+        let mut program = program(server);
+        program.args(["runs", "--watch"]).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        program.spawn().unwrap()
+    };
+    let mut watching = watch(&[]);
+    let mut table = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(table.next().unwrap().contains("STATUS") && table.next().unwrap().contains("completed"));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    let mut watching = watch(&["--objective", "zorblatt"]);
+    let mut said = BufReader::new(watching.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let nothing = said.find(|line| line.contains("no run")).unwrap();
+    assert!(nothing.contains("no run matches") && nothing.contains("zorblatt"), "{nothing}");
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+
     let status = lines(&succeeded(run(server, &["status", "-o", "jsonl"]))).remove(0);
     assert_eq!((&status["strategies"][0], &status["defaultModel"]), (&"tree".into(), &"offline".into()));
     let estimate = lines(&succeeded(run(server, &["run", "--estimate", "-o", "jsonl"]))).remove(0);

@@ -462,7 +462,7 @@ fn a_search_without_a_first_level_fails_and_the_next_one_begins_anew() {
     let dir = folder.path().join("tides");
     let output = search(&dir, "scripted:fanout=2,depth=1,fail=rejected,fail_role=research", &[]);
     assert_eq!(code(&output), 3, "{}", stderr(&output));
-    assert!(stderr(&output).contains("the search did not complete; it is failed"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("the search did not complete: status failed"), "{}", stderr(&output));
     let slow = "scripted:fanout=2,depth=1,latency_ms=300";
     killed_when(&dir, slow, |event| event["type"] == "tree.node_created");
     let output = succeeded(search(&dir, slow, &[]));

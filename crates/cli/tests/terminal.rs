@@ -109,6 +109,25 @@ async fn the_list_is_drawn_in_place_as_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_empty_list_says_why_it_is_empty() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().lists_nothing = true;
+    looking(move || {
+        for (filter, said) in [
+            (&["--objective", "zorblatt"][..], "no run matches --objective \"zorblatt\"; Ctrl-C ends"),
+            (&[], "there are no runs yet; begin one with `tree-agent run OBJECTIVE`; Ctrl-C ends"),
+        ] {
+            let args: Vec<&str> = ["runs", "--watch"].into_iter().chain(filter.iter().copied()).collect();
+            let terminal = Terminal::start(program(&server, &args), 20, 140);
+            terminal.wait_for(said, |screen| screen.contents().contains(said));
+            terminal.press("\x03");
+            assert_eq!(terminal.end().0, Some(130));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_gets_short_ids_and_colours() {
     let (_fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
     looking(move || {

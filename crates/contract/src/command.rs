@@ -81,7 +81,7 @@ pub enum Action {
     Stop {
         /// The node.
         node_id: NodeId,
-        /// Drops what there is, instead of putting it together.
+        /// Discards the existing results instead of combining them.
         #[serde(default)]
         discard: bool,
     },

@@ -122,7 +122,7 @@ pub struct CallContext {
     /// What people have told the node, the latest last. It is the word of a user, not data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<Guidance>,
-    /// What the node shall return, in the words of the plan above it.
+    /// What the node should return, in the words of the plan above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliverable: Option<ResultKind>,
     /// The ability that the plan above the node asks of its model. It counts in runs that name no model.

@@ -18,7 +18,7 @@ pub const DEPTH_GUARD: &str = "guard:maxDepth";
 mod children;
 
 pub(crate) use children::check as check_children;
-pub use children::{ChildDraft, ChildEntry, Tidied, clean_title, tidy};
+pub use children::{ChildDraft, ChildEntry, TopicList, clean_title, tidy};
 
 use std::borrow::Cow;
 use std::fmt;

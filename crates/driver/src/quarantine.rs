@@ -41,7 +41,7 @@ impl Fleet {
         }
     }
 
-    /// Why a run is to be ended as failed; none if it may be driven.
+    /// Why a run must end as failed. None if it may be driven.
     pub(crate) async fn verdict(&self, claim: &Claim) -> Option<String> {
         let times = claim.failures;
         if times < CHANCES {

@@ -11,7 +11,7 @@ use crate::amounts::Amounts;
 use crate::budgets;
 use crate::call::Asked;
 use crate::state::State;
-use crate::steering::Told;
+use crate::steering::GuidanceEntry;
 
 /// Bytes of the title and the summary of a sibling.
 const SUMMARY_BYTES: usize = 400;
@@ -108,7 +108,7 @@ fn is_earlier(state: &State, other: usize, at: usize) -> bool {
 
 /// What people have told the node at `at`, or those above it for everything below, the latest last.
 fn guidance(state: &State, at: usize) -> Vec<Guidance> {
-    let mut told: Vec<&Told> = state
+    let mut told: Vec<&GuidanceEntry> = state
         .line(at)
         .flat_map(|above| {
             state.control(above).steered().guidance.iter().filter(move |t| above == at || t.subtree)

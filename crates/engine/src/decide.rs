@@ -246,8 +246,8 @@ impl<'a> Decider<'a> {
         None
     }
 
-    /// The call that the node at `at` needs is not waited for any more, because `budget` is used up. If it has finished
-    /// and only its end had to wait, that is used.
+    /// Stops waiting for the call that the node at `at` needs, because `budget` is used up. If the call has finished and
+    /// only its outcome was held back, the outcome is used.
     pub(crate) fn refuse(&mut self, at: usize, budget: &str) {
         let Some(kind) = self.state.control(at).needs else { return };
         if let Some((key, output)) = self.flush(at) {

@@ -25,7 +25,7 @@ use crate::strategy::{Strategies, Turn};
 pub enum AdoptError {
     /// The run does its own work already.
     #[error("the run has begun")]
-    Begun,
+    AlreadyBegun,
     /// It breaks the contract of a research.
     #[error("it cannot be taken over: {0}")]
     Invalid(#[from] Invalid),
@@ -251,7 +251,7 @@ impl Run {
         now: Timestamp,
     ) -> Result<Decision, AdoptError> {
         if self.state.graph().status() != RunStatus::Queued {
-            return Err(AdoptError::Begun);
+            return Err(AdoptError::AlreadyBegun);
         }
         let form = if path.is_empty() { ResearchForm::Root } else { ResearchForm::Topic };
         output.validate(form)?;

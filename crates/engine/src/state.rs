@@ -17,7 +17,7 @@ use crate::answers::Answers;
 use crate::bands::{Bands, NO_BANDS};
 use crate::behaviour::Behaviour;
 use crate::graph::{Graph, ReplayError, grow_gently};
-use crate::steering::{NOT_STEERED, Steered, Steering, Told};
+use crate::steering::{GuidanceEntry, NOT_STEERED, Steered, Steering};
 use crate::waiting::Waiting;
 
 mod forked;
@@ -102,12 +102,12 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
-    /// It put together what there was, because nothing new might begin, or without its aggregator. That ends when it is
+    /// It combined the existing results early, because nothing new might begin, or without its aggregator. That ends when it is
     /// reopened.
     wound_down: bool,
     /// How often it began its work again.
     begun_again: u32,
-    /// A person has stopped it, and it was not reopened since. True: what there is, is dropped.
+    /// A person has stopped it, and it was not reopened since. True: the existing results are discarded.
     stopped: Option<bool>,
     /// A person has paused it. That ends with the node.
     paused: bool,
@@ -169,7 +169,7 @@ impl Control {
         self.steered.as_deref().unwrap_or(&NOT_STEERED)
     }
 
-    /// Whether a person has stopped the node itself. True: what there is, is dropped.
+    /// Whether a person has stopped the node itself. True: the existing results are discarded.
     pub(crate) fn stopped(&self) -> Option<bool> {
         self.stopped
     }
@@ -179,8 +179,8 @@ impl Control {
         self.begun_again
     }
 
-    /// True if it put together what there was, because nothing new might begin, or without its aggregator.
-    pub(crate) fn has_wound_down(&self) -> bool {
+    /// True if it combined the existing results early, because nothing new might begin, or without its aggregator.
+    pub(crate) fn has_ended_early(&self) -> bool {
         self.wound_down
     }
 
@@ -467,7 +467,7 @@ impl State {
             // A call was lost when its driver wrote for the last time, not when its successor noticed it.
             let is_lost = matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST);
             let since = if is_lost { self.last_at } else { event.timestamp };
-            self.steering.stand_still(is_still, since);
+            self.steering.stop_clock(is_still, since);
         }
         if !matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST) {
             self.last_at = event.timestamp;
@@ -489,7 +489,8 @@ impl State {
             EventBody::NodeReopened(e) => self.reopened(at, e),
             EventBody::GuidanceAdded(e) => {
                 let (author, text) = (e.author.clone(), e.text.clone());
-                let told = Told { seq: event.seq, subtree: e.subtree, guidance: Guidance { author, text } };
+                let told =
+                    GuidanceEntry { seq: event.seq, subtree: e.subtree, guidance: Guidance { author, text } };
                 self.control[at].steered.get_or_insert_default().guidance.push(told);
             }
             EventBody::PlanEdited(e) => {

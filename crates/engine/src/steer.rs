@@ -16,7 +16,7 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::{Command, Refusal, RefusalKind, RunStatus, limits};
 
 use crate::strategy::Turn;
-use nodes::By;
+use nodes::Issuer;
 
 /// Carries out a command.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
 /// Carries out a command, or with `is_edit` what a fork does differently.
 fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refusal> {
     let Command { request_id, author, expected_seq, action } = command;
-    let by = By { author, request_id, expected_seq: *expected_seq, is_edit };
+    let by = Issuer { author, request_id, expected_seq: *expected_seq, is_edit };
     // What is paused must be able to end.
     let may_always = matches!(action, Action::Cancel { .. } | Action::Resume { .. });
     if !may_always && turn.decider.state.steering().commands() >= limits::COMMANDS {

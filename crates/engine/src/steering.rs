@@ -17,7 +17,7 @@ use tree_agent_contract::{Command, NodeId, Refusal, RefusalKind, Timestamp};
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Steering {
     /// The commands that were applied, by request id, with what they did.
-    applied: BTreeMap<String, Vec<Deed>>,
+    applied: BTreeMap<String, Vec<Effect>>,
     /// Commands that were applied.
     commands: usize,
     /// Nodes that are paused by themselves.
@@ -39,7 +39,7 @@ pub(crate) struct Steering {
 
 /// What a command did, as one of its events shows: to which node, and what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-struct Deed(NodeId, Verb);
+struct Effect(NodeId, Verb);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum Verb {
@@ -55,7 +55,7 @@ enum Verb {
     EditPlan,
 }
 
-impl Deed {
+impl Effect {
     /// What the command must have done, if it was applied. None if the log does not name it.
     fn of(command: &Command, root: NodeId) -> Option<Self> {
         Some(match &command.action {
@@ -75,14 +75,14 @@ impl Deed {
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Steered {
     /// What its calls are told, the latest last.
-    pub(crate) guidance: Vec<Told>,
+    pub(crate) guidance: Vec<GuidanceEntry>,
     /// The model of the node and of everything below it, if that is not the one of the node above.
     pub(crate) model: Option<String>,
 }
 
 /// One piece of guidance.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Told {
+pub(crate) struct GuidanceEntry {
     pub(crate) seq: u64,
     /// Every node below is told, too.
     pub(crate) subtree: bool,
@@ -127,7 +127,7 @@ impl Steering {
             self.commands += 1;
         }
         if !request_id.is_empty() {
-            self.applied.entry(request_id.clone()).or_default().push(Deed(event.node_id, verb));
+            self.applied.entry(request_id.clone()).or_default().push(Effect(event.node_id, verb));
         }
     }
 
@@ -148,7 +148,7 @@ impl Steering {
     pub(crate) fn has_applied(&self, command: &Command, root: NodeId) -> Result<bool, Refusal> {
         let id = &command.request_id;
         let Some(deeds) = self.applied.get(id) else { return Ok(false) };
-        match Deed::of(command, root) {
+        match Effect::of(command, root) {
             Some(deed) if deeds.contains(&deed) => Ok(true),
             _ => {
                 let message = format!("{id:?} was used before for another command; use a new request_id");
@@ -178,7 +178,7 @@ impl Steering {
     }
 
     /// From `now` on the clock stands still, or goes on.
-    pub(crate) fn stand_still(&mut self, is_still: bool, now: Timestamp) {
+    pub(crate) fn stop_clock(&mut self, is_still: bool, now: Timestamp) {
         match (self.still_since, is_still) {
             (None, true) => self.still_since = Some(now),
             (Some(since), false) => {

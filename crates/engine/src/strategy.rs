@@ -263,7 +263,7 @@ impl<'a> Turn<'a> {
             // It was in flight when the budget was exhausted, and then its driver died.
             self.run_out(0, false);
         }
-        self.wait_no_longer(0);
+        self.stop_waiting(0);
     }
 
     /// As [`check_run`](Self::check_run), for leases.
@@ -310,7 +310,7 @@ impl<'a> Turn<'a> {
         } else if is_exhausted && budgets::wants_work_below(state, in_flight, at) {
             self.run_out(at, false);
         }
-        self.wait_no_longer(at);
+        self.stop_waiting(at);
     }
 
     /// True if nothing below the node at `top` is waited for any more.
@@ -322,7 +322,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Calls that have finished wait until what they said may be written, but not for ever.
-    fn wait_no_longer(&mut self, top: usize) {
+    fn stop_waiting(&mut self, top: usize) {
         let Decider { state, in_flight, .. } = &self.decider;
         let waits = |at: usize| {
             let is_work = state.control(at).needs.is_some_and(|kind| !kind.finishes());

@@ -11,7 +11,7 @@ use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorde
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Allowance, Timestamp, limits};
-use tree_agent_tools::{Begun, ToolError, ToolOutput, ToolSet};
+use tree_agent_tools::{ToolError, ToolOutput, ToolSet, ToolStart};
 
 pub(crate) use updates::Updates;
 
@@ -121,7 +121,7 @@ impl RoleIo {
         let call = CallName { id: format!("t{number}"), tool: name.to_owned(), phase: self.phase };
         let asker = format!("{:?} {} {} {number}", self.tools.caller().node_id, self.phase, self.begun_at.0);
         let begun = match self.tools.begin(name, &args, &asker).await {
-            Ok(Begun::Known { output, node }) => {
+            Ok(ToolStart::Known { output, node }) => {
                 self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
                 let origin = match node == self.tools.caller().node_id {
                     true => Origin::ThisNode,
@@ -129,7 +129,7 @@ impl RoleIo {
                 };
                 return Ok(self.report(&call, *output, origin).await);
             }
-            Ok(Begun::Ready(ready)) => Ok(ready),
+            Ok(ToolStart::Ready(ready)) => Ok(ready),
             Err(error) => Err(error),
         };
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;

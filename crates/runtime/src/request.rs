@@ -53,6 +53,8 @@ pub(crate) struct RequestPolicy {
     pub(crate) public: PublicRequests,
     /// The maximum bytes of a message, by the path of the method.
     pub(crate) message_bytes: fn(&str) -> usize,
+    /// Whether the body of a request counts among the open requests once its answer has begun.
+    pub(crate) counts_bodies: bool,
 }
 
 /// Why a request is not admitted.
@@ -190,12 +192,12 @@ impl<S> RequestService<S> {
         let is_http2 = parts.version == Version::HTTP_2;
         let ended = (is_http2 && !body.is_end_stream()).then(CancellationToken::new);
         let body = ReadToEnd::new(body, ended.clone());
-        let record = Record {
+        let mut record = Record {
             method,
             started: Instant::now(),
             span: span.clone(),
             code: None,
-            _open: open,
+            open,
             _ended: ended.map(CancellationToken::drop_guard),
         };
         let client = Client { answers: self.policy.answers.clone(), reader: self.reader.clone(), is_http2 };
@@ -244,6 +246,9 @@ impl<S> RequestService<S> {
         };
         if let Some(refusal) = reservation.as_ref().and_then(|reservation| reservation.refusal()) {
             protocol.restate(&mut response, refusal);
+        }
+        if self.policy.counts_bodies {
+            record.open.keeps(reservation.as_ref().map_or(0, |reservation| reservation.received()));
         }
         drop(reservation);
         response.headers_mut().insert(REQUEST_ID, id);
@@ -335,7 +340,7 @@ struct Record {
     /// `None` while unknown. If it still is at the end, the client dropped the stream or the connection was cut.
     code: Option<Code>,
     /// Keeps the connection from counting as idle.
-    _open: OpenRequest,
+    open: OpenRequest,
     /// What is left of the request's body is read until then.
     _ended: Option<DropGuard>,
 }

@@ -99,7 +99,7 @@ impl Default for ServerConfig {
 }
 
 impl ServerConfig {
-    fn policy(&self, message_bytes: fn(&str) -> usize) -> Arc<RequestPolicy> {
+    fn policy(&self, message_bytes: fn(&str) -> usize, counts_bodies: bool) -> Arc<RequestPolicy> {
         Arc::new(RequestPolicy {
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
@@ -109,6 +109,7 @@ impl ServerConfig {
             requests: SharedLimit::new(self.open_requests, "TREE_AGENT_OPEN_REQUESTS"),
             public: PublicRequests::default(),
             message_bytes,
+            counts_bodies,
         })
     }
 }
@@ -188,6 +189,7 @@ pub struct Server {
     config: ServerConfig,
     metrics: Metrics,
     message_bytes: fn(&str) -> usize,
+    counts_bodies: bool,
 }
 
 /// The maximum for services that set none.
@@ -204,6 +206,7 @@ impl Server {
             readiness,
             config: ServerConfig::default(),
             message_bytes: default_message_bytes,
+            counts_bodies: false,
         }
     }
 
@@ -212,6 +215,14 @@ impl Server {
     #[must_use]
     pub fn message_bytes(mut self, of: fn(&str) -> usize) -> Self {
         self.message_bytes = of;
+        self
+    }
+
+    /// Counts the body of a request among the open requests until its answer ends. A stream may keep what it was asked
+    /// for. Servers whose callers are trusted leave this out, because their calls take long and may have large bodies.
+    #[must_use]
+    pub fn count_bodies(mut self) -> Self {
+        self.counts_bodies = true;
         self
     }
 
@@ -273,7 +284,7 @@ impl Server {
         shutdown: CancellationToken,
         wrap: impl FnOnce(Routes) -> Routes,
     ) -> Result<(), ServeError> {
-        let Self { routes, readiness, config, mut metrics, message_bytes } = self;
+        let Self { routes, readiness, config, mut metrics, message_bytes, counts_bodies } = self;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(tree_agent_proto::DESCRIPTORS)
@@ -283,7 +294,7 @@ impl Server {
             .add_service(readiness.service())
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
-        let (policy, limits) = (config.policy(message_bytes), config.connections);
+        let (policy, limits) = (config.policy(message_bytes, counts_bodies), config.connections);
         let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
         let counted = slots();
         measure(&mut metrics, &counted, &policy);
@@ -400,7 +411,7 @@ pub async fn while_starting<T>(
     let stop = CancellationToken::new();
     let limits = config.connections.clone();
     let slots = Slots::new(limits.total, limits.per_address, limits.proxies.clone());
-    let policy = config.policy(default_message_bytes);
+    let policy = config.policy(default_message_bytes, false);
     let port = Arc::new(Port::new(routes, policy, limits, slots, stop.clone(), stop.clone()));
     let connecting = async {
         let made = shutdown.run_until_cancelled(connecting).await;

@@ -44,8 +44,10 @@ impl Service<Request<Body>> for Reader {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         if request.uri().path().ends_with("/Large") {
-            let body = Full::new(Bytes::from(vec![7; LARGE]));
-            return Box::pin(async { Ok(Response::new(Body::new(body))) });
+            return Box::pin(async {
+                let _ = request.into_body().collect().await;
+                Ok(Response::new(Body::new(Full::new(Bytes::from(vec![7; LARGE])))))
+            });
         }
         Box::pin(async move {
             let status = match request.into_body().collect().await {
@@ -72,6 +74,7 @@ impl Running {
         let server = Server::new(Readiness::new())
             .config(config)
             .message_bytes(|path| if path.ends_with("/Small") { 100 } else { MESSAGE_BYTES })
+            .count_bodies()
             .service(Reader)
             .serve(listener, shutdown.clone());
         Self { address, shutdown, served: tokio::spawn(server) }
@@ -509,6 +512,33 @@ async fn the_connection_with_the_most_open_requests_is_cut() {
     server.until("tree_agent_connections_cut_total 1.0\n").await;
     assert!(!few_open.is_finished());
     drop((open, few, many));
+    server.until("tree_agent_open_requests 1.0\n").await;
+    server.stop().await;
+}
+
+/// A stream may keep what it was asked for.
+#[tokio::test]
+async fn a_body_counts_among_the_open_requests_until_its_answer_ends() {
+    let server = Running::start(ServerConfig { open_requests: 40, ..ServerConfig::default() }).await;
+    let (mut client, connection) = client_that_reads_nothing(&server).await;
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let request = Request::post("http://localhost/test.Reader/Large").body(()).unwrap();
+        client = client.ready().await.unwrap();
+        let (answer, mut body) = client.send_request(request, false).unwrap();
+        body.send_data(Bytes::from(vec![0; 45 * 1024]), true).unwrap();
+        open.push((answer, body));
+    }
+    // Each of them counts for itself and for 15 times 3 KB, besides the request for the metrics.
+    server.until("tree_agent_open_requests 33.0\n").await;
+    open.push(ask(&mut client).await);
+    server.until("tree_agent_open_requests 34.0\n").await;
+    let request = Request::post("http://localhost/test.Reader/Large").body(()).unwrap();
+    client = client.ready().await.unwrap();
+    let (_answer, mut body) = client.send_request(request, false).unwrap();
+    body.send_data(Bytes::from(vec![0; 45 * 1024]), true).unwrap();
+    let _ = connection.await.unwrap();
+    server.until("tree_agent_connections_cut_total 1.0\n").await;
     server.until("tree_agent_open_requests 1.0\n").await;
     server.stop().await;
 }

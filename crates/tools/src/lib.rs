@@ -27,7 +27,7 @@ pub use gateway::GatewayDocuments;
 pub use mcp::{McpConfig, McpServers};
 pub use memory::MemoryDocuments;
 pub use prompt_text::prompt_text;
-pub use registry::{Begun, Ready, ToolOutput, ToolRegistry, ToolSet, ToolSpec};
+pub use registry::{Ready, ToolOutput, ToolRegistry, ToolSet, ToolSpec, ToolStart};
 pub use source::{
     Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
 };

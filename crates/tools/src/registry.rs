@@ -79,7 +79,7 @@ pub struct ToolRegistry {
 }
 
 /// A call of a tool that has begun.
-pub enum Begun {
+pub enum ToolStart {
     /// The run knows the answer, so the tool is not called.
     Known {
         /// The answer.
@@ -270,8 +270,8 @@ impl ToolSet {
     /// now. A `null` for an optional argument counts as absent.
     pub async fn call(&self, name: &str, args: &Map<String, Value>) -> Result<ToolOutput, ToolError> {
         match self.begin(name, args, "").await? {
-            Begun::Known { output, .. } => Ok(*output),
-            Begun::Ready(ready) => ready.call().await,
+            ToolStart::Known { output, .. } => Ok(*output),
+            ToolStart::Ready(ready) => ready.call().await,
         }
     }
 
@@ -281,7 +281,7 @@ impl ToolSet {
         name: &str,
         args: &Map<String, Value>,
         asker: &str,
-    ) -> Result<Begun, ToolError> {
+    ) -> Result<ToolStart, ToolError> {
         let rules = self.rules().await?;
         let mut offered = self.offered(&rules);
         let Some(at) = offered.iter().position(|tool| tool.spec.name == name) else {
@@ -292,7 +292,12 @@ impl ToolSet {
         let args = without_nulls(args, offered.spec.schema());
         offered.spec.schema.check(name, &args)?;
         let Some(state) = self.state_of(&offered, rules.state).await? else {
-            return Ok(Begun::Ready(Box::new(Ready { tools: self.clone(), offered, args, asking: None })));
+            return Ok(ToolStart::Ready(Box::new(Ready {
+                tools: self.clone(),
+                offered,
+                args,
+                asking: None,
+            })));
         };
         let fresh = self.caller.answers == Some(AnswerUse::Keep);
         let asker = if fresh { asker } else { "" };
@@ -305,11 +310,11 @@ impl ToolSet {
                 if let Some(kept) = &output.kept {
                     self.kept.insert(&self.caller, kept);
                 }
-                Ok(Begun::Known { output: Box::new(output), node })
+                Ok(ToolStart::Known { output: Box::new(output), node })
             }
             Err(asking) => {
                 let ready = Ready { tools: self.clone(), offered, args, asking: Some(asking) };
-                Ok(Begun::Ready(Box::new(ready)))
+                Ok(ToolStart::Ready(Box::new(ready)))
             }
         }
     }

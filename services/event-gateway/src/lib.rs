@@ -141,6 +141,7 @@ pub async fn serve(
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
         .message_bytes(message_bytes)
+        .count_bodies()
         .service(
             limited!(RunServiceServer::new(runs::Runs {
                 gateway: gateway.clone(),

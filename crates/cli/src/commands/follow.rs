@@ -230,7 +230,7 @@ pub(crate) async fn conclude(
     let because = end.reason.as_deref().map(|r| format!(": {}", one_line(r))).unwrap_or_default();
     let exit = Exit::of_run(end.status);
     if end.status != RunStatus::Completed {
-        out.warn(format!("error: run {run} did not complete; it is {}{because}", end.status));
+        out.warn(format!("error: run {run} did not complete: status {}{because}", end.status));
     } else if end.partial {
         out.warn(format!("note: the result is partial{because}"));
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::plan;
 use super::set_budget::{LimitArgs, RunLimitArgs, change_of};
-use super::steer::{Helm, RunArg};
+use super::steer::{RunArg, SteeredRun};
 use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -61,21 +61,21 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let helm = Helm::of(context, &self.run).await?;
+        let steered = SteeredRun::of(context, &self.run).await?;
         let message = pb::ForkRunRequest {
-            run_id: helm.run.to_wire(),
+            run_id: steered.run.to_wire(),
             at_seq: self.at,
-            edits: self.edits(&helm).await?,
+            edits: self.edits(&steered).await?,
             display_name: self.name.clone(),
             labels: Default::default(),
             request_id: Uuid::now_v7().to_string(),
             validate_only: self.dry_run,
         };
         let call = || {
-            let (mut runs, message) = (helm.client.runs(), message.clone());
+            let (mut runs, message) = (steered.client.runs(), message.clone());
             async move { runs.fork_run(request(message)).await }
         };
-        let answer = helm.client.call(call).await?;
+        let answer = steered.client.call(call).await?;
         let out = &context.out;
         if self.dry_run {
             let found = answer.preview.unwrap_or_default();
@@ -119,7 +119,7 @@ impl Fork {
         if out.is_json() {
             out.json(&json!({"runId": message.run_id, "requestId": message.request_id, "forkRunId": fork}))?;
         } else {
-            out.line(format!("run {fork} goes on from run {}", helm.run))?;
+            out.line(format!("run {fork} goes on from run {}", steered.run))?;
             out.note(format!("watch it with `tree-agent watch {fork}`"));
         }
         Ok(Exit::Success)
@@ -127,10 +127,11 @@ impl Fork {
 
     /// What the fork does differently. Budgets come first: where one is used up, nothing is reopened. What reopens
     /// nodes comes before guidance, which only open nodes take.
-    async fn edits(&self, helm: &Helm<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
+    async fn edits(&self, steered: &SteeredRun<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
         use pb::fork_edit::Edit;
-        let node_id =
-            async |named: &str| Ok::<_, CliError>(helm.client.find_node(helm.run, named).await?.to_wire());
+        let node_id = async |named: &str| {
+            Ok::<_, CliError>(steered.client.find_node(steered.run, named).await?.to_wire())
+        };
         let mut edits = Vec::new();
         if let Some(model) = &self.model {
             edits.push(Edit::Model(model.clone()));

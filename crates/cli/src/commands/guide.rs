@@ -9,7 +9,7 @@ use tree_agent_contract::limits::GUIDANCE_BYTES;
 use tree_agent_proto::{Wire, v1 as pb};
 
 use super::objective::text_of;
-use super::steer::{Frame, Helm, NodeArg, SteerArgs};
+use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
@@ -42,24 +42,25 @@ pub(crate) struct Guide {
 impl Guide {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let text = read(self.text.as_deref(), self.file.as_deref())?;
-        let (helm, node) = Helm::of_node(context, &self.node).await?;
+        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
         let below = if self.subtree { " and everything below it" } else { "" };
         let done = format!("node {node}{below} will be told");
-        helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let message = pb::GuideNodeRequest {
-                run_id,
-                node_id: node.to_wire(),
-                text: text.clone(),
-                subtree: self.subtree,
-                restart: self.restart,
-                request_id,
-                expected_seq,
-                validate_only,
-            };
-            async move { runs.guide_node(request(message)).await }
-        })
-        .await
+        steered
+            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let message = pb::GuideNodeRequest {
+                    run_id,
+                    node_id: node.to_wire(),
+                    text: text.clone(),
+                    subtree: self.subtree,
+                    restart: self.restart,
+                    request_id,
+                    expected_seq,
+                    validate_only,
+                };
+                async move { runs.guide_node(request(message)).await }
+            })
+            .await
     }
 }
 

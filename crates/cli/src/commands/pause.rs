@@ -3,7 +3,7 @@
 use clap::Args;
 use tree_agent_proto::{Wire, v1 as pb};
 
-use super::steer::{Frame, Helm, PartArg, SteerArgs};
+use super::steer::{Frame, PartArg, SteerArgs, SteeredRun};
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
@@ -27,17 +27,18 @@ pub(crate) struct Pause {
 
 impl Pause {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (helm, node) = Helm::of_part(context, &self.part).await?;
-        let done = format!("{} is paused", helm.what(node));
-        helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
-            let now = self.now;
-            let message =
-                pb::PauseRunRequest { run_id, node_id, now, request_id, expected_seq, validate_only };
-            async move { runs.pause_run(request(message)).await }
-        })
-        .await
+        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
+        let done = format!("{} is paused", steered.what(node));
+        steered
+            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
+                let now = self.now;
+                let message =
+                    pb::PauseRunRequest { run_id, node_id, now, request_id, expected_seq, validate_only };
+                async move { runs.pause_run(request(message)).await }
+            })
+            .await
     }
 }
 
@@ -54,14 +55,16 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (helm, node) = Helm::of_part(context, &self.part).await?;
-        let done = format!("{} goes on", helm.what(node));
-        helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
-            let message = pb::ResumeRunRequest { run_id, node_id, request_id, expected_seq, validate_only };
-            async move { runs.resume_run(request(message)).await }
-        })
-        .await
+        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
+        let done = format!("{} goes on", steered.what(node));
+        steered
+            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
+                let message =
+                    pb::ResumeRunRequest { run_id, node_id, request_id, expected_seq, validate_only };
+                async move { runs.resume_run(request(message)).await }
+            })
+            .await
     }
 }

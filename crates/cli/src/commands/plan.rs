@@ -16,7 +16,7 @@ use uuid::Uuid;
 use self::form::Form;
 use super::graph;
 use super::objective::text_of;
-use super::steer::{Frame, Helm, NodeArg, SteerArgs};
+use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
@@ -70,8 +70,8 @@ impl Plan {
 
 impl Show {
     async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (helm, id) = Helm::of_node(context, &self.node).await?;
-        let graph = graph::fetch(&helm.client, helm.run, None).await?;
+        let (steered, id) = SteeredRun::of_node(context, &self.node).await?;
+        let graph = graph::fetch(&steered.client, steered.run, None).await?;
         let (node, plan) = planned(&graph, id)?;
         if context.out.is_json() {
             context.out.json(plan)?;
@@ -85,12 +85,12 @@ impl Show {
 impl Edit {
     async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let given = self.file.as_deref().map(read).transpose()?;
-        let (helm, node) = Helm::of_node(context, &self.node).await?;
+        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
         if let Some((text, name)) = given {
             let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
-            return self.send(&helm, node, form).await;
+            return self.send(&steered, node, form).await;
         }
-        let graph = graph::fetch(&helm.client, helm.run, None).await?;
+        let graph = graph::fetch(&steered.client, steered.run, None).await?;
         let (about, plan) = planned(&graph, node)?;
         let shown = form::write(about, plan, graph.seq);
         let file = std::env::temp_dir().join(format!("tree-agent-plan-{}.yaml", Uuid::now_v7()));
@@ -102,7 +102,7 @@ impl Edit {
             return Ok(Exit::Success);
         }
         let sent = match form::parse(&text) {
-            Ok(form) => self.send(&helm, node, form).await,
+            Ok(form) => self.send(&steered, node, form).await,
             Err(why) => Err(CliError::Usage(why)),
         };
         match sent {
@@ -123,19 +123,20 @@ impl Edit {
         }
     }
 
-    async fn send(&self, helm: &Helm<'_>, node: NodeId, form: Form) -> Result<Exit, CliError> {
+    async fn send(&self, steered: &SteeredRun<'_>, node: NodeId, form: Form) -> Result<Exit, CliError> {
         let steer =
             SteerArgs { dry_run: self.steer.dry_run, expected_seq: self.steer.expected_seq.or(form.seq) };
         let plan = form.into_wire().map_err(CliError::Usage)?;
         let done = format!("the plan of node {node} is edited");
-        helm.give(&steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let (node_id, plan) = (node.to_wire(), Some(plan.clone()));
-            let message =
-                pb::EditPlanRequest { run_id, node_id, plan, request_id, expected_seq, validate_only };
-            async move { runs.edit_plan(request(message)).await }
-        })
-        .await
+        steered
+            .give(&steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let (node_id, plan) = (node.to_wire(), Some(plan.clone()));
+                let message =
+                    pb::EditPlanRequest { run_id, node_id, plan, request_id, expected_seq, validate_only };
+                async move { runs.edit_plan(request(message)).await }
+            })
+            .await
     }
 }
 

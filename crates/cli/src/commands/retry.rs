@@ -4,7 +4,7 @@ use clap::Args;
 use tree_agent_proto::{Wire, v1 as pb};
 
 use super::set_budget::LimitArgs;
-use super::steer::{Frame, Helm, NodeArg, SteerArgs};
+use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
 use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -33,22 +33,23 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (helm, node) = Helm::of_node(context, &self.node).await?;
+        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
         let done = format!("node {node} is done again");
-        helm.give(&self.steer, Verb::Reruns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let message = pb::RetryNodeRequest {
-                run_id,
-                node_id: node.to_wire(),
-                guidance: self.guidance.clone(),
-                model: self.model.clone(),
-                budget: self.limits.subtree(),
-                request_id,
-                expected_seq,
-                validate_only,
-            };
-            async move { runs.retry_node(request(message)).await }
-        })
-        .await
+        steered
+            .give(&self.steer, Verb::Reruns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let message = pb::RetryNodeRequest {
+                    run_id,
+                    node_id: node.to_wire(),
+                    guidance: self.guidance.clone(),
+                    model: self.model.clone(),
+                    budget: self.limits.subtree(),
+                    request_id,
+                    expected_seq,
+                    validate_only,
+                };
+                async move { runs.retry_node(request(message)).await }
+            })
+            .await
     }
 }

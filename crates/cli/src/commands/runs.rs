@@ -45,7 +45,8 @@ impl Runs {
         let limit = if self.limit == 0 { usize::MAX } else { self.limit };
         if self.watch {
             let policy = self.reconnect.policy();
-            return live::watch(context, &client, filter, limit, policy, &interrupt()?).await;
+            let list = live::List::new(limit, self.nothing());
+            return live::watch(context, &client, filter, list, policy, &interrupt()?).await;
         }
         let mut names = Names::default();
         let mut rows = Rows::new(&context.out, HEADERS);
@@ -68,13 +69,18 @@ impl Runs {
         }
         let more = runs.has_more();
         if rows.finish()? == 0 {
-            context.out.note(match self.filter.words() {
-                None => "there are no runs yet; begin one with `tree-agent run OBJECTIVE`".to_owned(),
-                Some(filter) => format!("no run matches {filter}"),
-            });
+            context.out.note(self.nothing());
         } else if more {
             context.out.note("there are more; list all of them with --limit 0");
         }
         Ok(Exit::Success)
+    }
+
+    /// What is said of an empty list.
+    fn nothing(&self) -> String {
+        match self.filter.words() {
+            None => "there are no runs yet; begin one with `tree-agent run OBJECTIVE`".to_owned(),
+            Some(filter) => format!("no run matches {filter}"),
+        }
     }
 }

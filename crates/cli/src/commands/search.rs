@@ -400,7 +400,7 @@ impl Work<'_> {
         let (out, dir) = (&self.context.out, self.dir.display());
         let because = end.reason.as_deref().map(|r| format!(": {}", one_line(r))).unwrap_or_default();
         if end.status != RunStatus::Completed {
-            out.warn(format!("error: the search did not complete; it is {}{because}", end.status));
+            out.warn(format!("error: the search did not complete: status {}{because}", end.status));
         } else if end.partial {
             out.warn(format!(
                 "note: the search is partial{because}; the same command, or one with larger limits, goes on from what is in \

@@ -6,7 +6,7 @@ use clap::Args;
 use tree_agent_proto::{Wire, v1 as pb};
 
 use super::budget::micros;
-use super::steer::{Frame, Helm, PartArg, SteerArgs};
+use super::steer::{Frame, PartArg, SteerArgs, SteeredRun};
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
@@ -157,21 +157,22 @@ impl SetBudget {
                     .into(),
             ));
         };
-        let (helm, node) = Helm::of_part(context, &self.part).await?;
-        let done = format!("the budgets of {} are changed", helm.what(node));
-        helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let message = pb::SetBudgetRequest {
-                run_id,
-                node_id: node.map(|node| node.to_wire()).unwrap_or_default(),
-                change: Some(change),
-                request_id,
-                expected_seq,
-                validate_only,
-            };
-            async move { runs.set_budget(request(message)).await }
-        })
-        .await
+        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
+        let done = format!("the budgets of {} are changed", steered.what(node));
+        steered
+            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let message = pb::SetBudgetRequest {
+                    run_id,
+                    node_id: node.map(|node| node.to_wire()).unwrap_or_default(),
+                    change: Some(change),
+                    request_id,
+                    expected_seq,
+                    validate_only,
+                };
+                async move { runs.set_budget(request(message)).await }
+            })
+            .await
     }
 }
 

@@ -106,13 +106,13 @@ struct Applied<'a> {
 }
 
 /// A run with a client, about to be steered.
-pub(super) struct Helm<'a> {
+pub(super) struct SteeredRun<'a> {
     pub(super) context: &'a Context,
     pub(super) client: Client,
     pub(super) run: RunId,
 }
 
-impl<'a> Helm<'a> {
+impl<'a> SteeredRun<'a> {
     /// Finds the run.
     pub(super) async fn of(context: &'a Context, run: &RunArg) -> Result<Self, CliError> {
         let client = context.connect().await?;
@@ -122,9 +122,9 @@ impl<'a> Helm<'a> {
 
     /// Finds the run and the node.
     pub(super) async fn of_node(context: &'a Context, arg: &NodeArg) -> Result<(Self, NodeId), CliError> {
-        let helm = Self::of(context, &arg.run).await?;
-        let node = helm.client.find_node(helm.run, &arg.node).await?;
-        Ok((helm, node))
+        let steered = Self::of(context, &arg.run).await?;
+        let node = steered.client.find_node(steered.run, &arg.node).await?;
+        Ok((steered, node))
     }
 
     /// Finds the run, and the node if one is named.
@@ -132,12 +132,12 @@ impl<'a> Helm<'a> {
         context: &'a Context,
         arg: &PartArg,
     ) -> Result<(Self, Option<NodeId>), CliError> {
-        let helm = Self::of(context, &arg.run).await?;
+        let steered = Self::of(context, &arg.run).await?;
         let node = match &arg.node {
-            Some(named) => Some(helm.client.find_node(helm.run, named).await?),
+            Some(named) => Some(steered.client.find_node(steered.run, named).await?),
             None => None,
         };
-        Ok((helm, node))
+        Ok((steered, node))
     }
 
     /// Gives the command: once, however often its answer is lost. `done` says in words what has happened then.

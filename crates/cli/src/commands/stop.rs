@@ -3,14 +3,14 @@
 use clap::Args;
 use tree_agent_proto::{Wire, v1 as pb};
 
-use super::steer::{Frame, Helm, NodeArg, SteerArgs};
+use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
 use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
 
-/// Stop a node, and put together what there is
+/// Stop a node and combine the existing results
 ///
 /// Calls in flight below it are stopped and nothing new begins there. Nodes that have finished children return a
 /// partial result. The rest of the run goes on; stopping the root ends the run with what it has.
@@ -18,7 +18,7 @@ use crate::view::preview::Verb;
 pub(crate) struct Stop {
     #[command(flatten)]
     node: NodeArg,
-    /// Drop what there is: the node and everything below it counts as cancelled
+    /// Discard the existing results: the node and everything below it counts as cancelled
     #[arg(long)]
     discard: bool,
     #[command(flatten)]
@@ -27,16 +27,17 @@ pub(crate) struct Stop {
 
 impl Stop {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (helm, node) = Helm::of_node(context, &self.node).await?;
-        let rest = if self.discard { "dropped" } else { "put together" };
-        let done = format!("node {node} is stopped; what there is, is {rest}");
-        helm.give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-            let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-            let (node_id, discard) = (node.to_wire(), self.discard);
-            let message =
-                pb::StopNodeRequest { run_id, node_id, discard, request_id, expected_seq, validate_only };
-            async move { runs.stop_node(request(message)).await }
-        })
-        .await
+        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
+        let rest = if self.discard { "discarded" } else { "combined" };
+        let done = format!("node {node} is stopped; the existing results are {rest}");
+        steered
+            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
+                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
+                let (node_id, discard) = (node.to_wire(), self.discard);
+                let message =
+                    pb::StopNodeRequest { run_id, node_id, discard, request_id, expected_seq, validate_only };
+                async move { runs.stop_node(request(message)).await }
+            })
+            .await
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn words() -> Option<Vec<OsString>> {
 struct Line {
     /// Its words, without quotes; the last one is being completed and may be empty.
     words: Vec<String>,
-    /// What the last word stands in.
+    /// The quotation marks around the last word.
     quote: Quote,
 }
 

@@ -26,8 +26,8 @@ pub(super) fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)
         }
         EventBody::NodeResumed(e) => ("▶", Paint::Plain, format!("resumed{}", by(&e.author))),
         EventBody::NodeStopped(e) => {
-            let rest = if e.discard { "dropped" } else { "put together" };
-            ("■", Paint::Warn, format!("stopped{}; what there is, is {rest}", by(&e.author)))
+            let rest = if e.discard { "discarded" } else { "combined" };
+            ("■", Paint::Warn, format!("stopped{}; the existing results are {rest}", by(&e.author)))
         }
         EventBody::NodeReopened(e) => {
             let what = if e.again { "done again" } else { "reopened" };
@@ -107,7 +107,7 @@ mod tests {
         let paused = NodePaused { author: author.clone(), request_id: request_id.clone(), in_flight };
         assert_eq!(words(paused), "paused by ann; 2 calls in flight go on");
         let stopped = NodeStopped { author: author.clone(), request_id: request_id.clone(), discard: true };
-        assert_eq!(words(stopped), "stopped by ann; what there is, is dropped");
+        assert_eq!(words(stopped), "stopped by ann; the existing results are discarded");
         let reopened = NodeReopened {
             generation: 1,
             author: author.clone(),

@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) listed: Vec<pb::ListRunsRequest>,
     /// Objectives of the runs that the list has beside the run of the log, newest first.
     pub(crate) others: Vec<String>,
+    /// A watched list has no run.
+    pub(crate) lists_nothing: bool,
     /// What the others do differently as forks of the run of the log, if they are.
     pub(crate) fork_edits: Vec<String>,
     /// The requests of `GetDocument`.
@@ -106,6 +108,7 @@ impl Fake {
             deleted: Vec::new(),
             listed: Vec::new(),
             others: Vec::new(),
+            lists_nothing: false,
             fork_edits: Vec::new(),
             read: Vec::new(),
             followed: Vec::new(),
@@ -235,6 +238,9 @@ impl RunService for Fake {
         let mut messages: Vec<Message> = self.runs().into_iter().map(Message::Added).collect();
         messages.push(Message::CaughtUp(pb::RunsCaughtUp { resume_token: "here".into() }));
         messages.push(Message::Changed(self.run()));
+        if self.0.lock().unwrap().lists_nothing {
+            messages.retain(|message| matches!(message, Message::CaughtUp(_)));
+        }
         let sent = messages.into_iter().map(|m| Ok(pb::WatchRunsResponse { message: Some(m) }));
         Ok(Response::new(Box::pin(stream::iter(sent).chain(stream::pending()))))
     }

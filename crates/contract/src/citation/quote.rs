@@ -21,7 +21,7 @@ fn plain(c: char) -> Option<char> {
 
 /// The mark of a numbered footnote at the beginning of `text`, such as `[^12]`.
 pub fn footnote_mark(text: &str) -> Option<&str> {
-    /// More footnotes than that are no text of ours.
+    /// Digits of the number of a footnote. Our documents have no higher ones.
     const DIGITS: usize = 4;
     let number = text.strip_prefix("[^")?;
     let digits = number.bytes().take(DIGITS).take_while(u8::is_ascii_digit).count();

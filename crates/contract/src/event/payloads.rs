@@ -95,7 +95,7 @@ payloads! {
         /// The branch of homework of which it is a task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch_id: Option<String>,
-        /// What its step shall return; none leaves it to its worker.
+        /// What its step should return. None leaves it to the worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deliverable: Option<ResultKind>,
         /// The ability that its model needs; none for that of its role.
@@ -201,7 +201,7 @@ payloads! {
         /// What the step and everything below it may use; none for its share of what the node has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<SubtreeBudget>,
-        /// What the step shall return; none leaves it to its worker.
+        /// What the step should return. None leaves it to the worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         deliverable: Option<ResultKind>,
         /// The ability that its model needs; none for that of its role.

@@ -80,7 +80,7 @@ pub struct StepDraft {
     /// What the step and everything below it may use; none for its share of what the node has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<SubtreeBudget>,
-    /// What the step shall return; none leaves it to its worker.
+    /// What the step should return. None leaves it to the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliverable: Option<ResultKind>,
     /// The ability that its model needs; none for that of its role.

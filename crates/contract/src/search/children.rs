@@ -38,7 +38,7 @@ pub struct ChildDraft {
 
 /// A list that keeps the rules.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tidied {
+pub struct TopicList {
     /// At most [`SEARCH_CHILDREN`](limits::SEARCH_CHILDREN).
     pub children: Vec<ChildEntry>,
     /// Entries that were left out: empty titles, titles that stand in the list already, and those beyond the limit.
@@ -46,9 +46,9 @@ pub struct Tidied {
 }
 
 /// Makes a list of topics of what a model proposed.
-pub fn tidy(drafts: impl IntoIterator<Item = ChildDraft>) -> Tidied {
+pub fn tidy(drafts: impl IntoIterator<Item = ChildDraft>) -> TopicList {
     let (mut titles, mut slugs) = (BTreeSet::new(), BTreeSet::new());
-    let mut tidied = Tidied::default();
+    let mut tidied = TopicList::default();
     for draft in drafts {
         let title = clean_title(&draft.title);
         let is_new = !title.is_empty() && !titles.contains(&title.to_lowercase());
@@ -111,7 +111,7 @@ mod tests {
             draft("Query: planning!"),
             named,
         ];
-        let Tidied { children, dropped } = tidy(drafts);
+        let TopicList { children, dropped } = tidy(drafts);
         let shown: Vec<_> = children.iter().map(|c| (c.title.as_str(), c.slug.as_str(), c.score)).collect();
         assert_eq!(
             shown,

@@ -65,14 +65,14 @@ impl Similar {
     fn is_in(&self, part: &str) -> bool {
         let decoded = decoded_all(part);
         let marked = |text: &str| text.contains(['<', '[', '&', '{', '\\']);
-        self.stands_in(part)
-            || decoded != part && self.stands_in(&decoded)
-            || marked(&decoded) && self.stands_in(&without_markup(&decoded))
+        self.occurs_in(part)
+            || decoded != part && self.occurs_in(&decoded)
+            || marked(&decoded) && self.occurs_in(&without_markup(&decoded))
             // An accent of LaTeX looks like an escape.
-            || part.contains('\\') && self.stands_in(&without_markup(part))
+            || part.contains('\\') && self.occurs_in(&without_markup(part))
     }
 
-    fn stands_in(&self, text: &str) -> bool {
+    fn occurs_in(&self, text: &str) -> bool {
         let letters = Letters::of(text);
         let found = |needle: &Needle| {
             let mut places = letters.text.match_indices(needle.letters.as_str());

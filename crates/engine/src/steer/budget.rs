@@ -3,13 +3,13 @@
 use tree_agent_contract::event::{BudgetSet, StepStatusChanged};
 use tree_agent_contract::{BudgetChange, NodeStatus, Refusal, RefusalKind, StepId, StepStatus, Strategy};
 
-use super::nodes::{By, check_current};
+use super::nodes::{Issuer, check_current};
 use super::reopen;
 use crate::decide::{Decider, Next};
 use crate::state::{OF_BUDGET, State};
 
 /// Changes budgets of the run. If one that was used up has room again, what it cancelled goes on.
-pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Result<(), Refusal> {
+pub(super) fn set(d: &mut Decider<'_>, by: Issuer<'_>, change: BudgetChange) -> Result<(), Refusal> {
     let (budgets, places) = (change.apply(d.state.budgets()), d.state.budgets().max_parallel_steps);
     budgets.validate()?;
     if budgets == *d.state.budgets() {
@@ -52,7 +52,7 @@ pub(super) fn set(d: &mut Decider<'_>, by: By<'_>, change: BudgetChange) -> Resu
 
 /// What the budget of the node at `top` cancelled goes on, below nodes that have not ended. If it was used up before the
 /// run was forked, all of it does. What another lease has cancelled stays so.
-pub(super) fn go_on(d: &mut Decider<'_>, by: By<'_>, top: usize, all: bool) {
+pub(super) fn go_on(d: &mut Decider<'_>, by: Issuer<'_>, top: usize, all: bool) {
     for at in d.state.subtree(top) {
         let by_own_lease =
             at != top && d.state.node(at).lease.as_ref().is_some_and(|l| l.exhausted.is_some());
@@ -84,9 +84,9 @@ pub(super) fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
 /// Steps of the node at `at` that were cancelled with their band, before they had a node.
 pub(super) fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
     let node = state.node(at);
-    // A node that has ended lost its steps to the budget if it put together what there was, and nobody stopped it.
+    // A node that has ended lost its steps to the budget if it combined the existing results early, and nobody stopped it.
     let lost =
-        || state.control(at).has_wound_down() && !state.line(at).any(|above| state.node(above).stopped);
+        || state.control(at).has_ended_early() && !state.line(at).any(|above| state.node(above).stopped);
     if node.status.is_final() && !(all && lost() && check_current(state, at).is_ok()) {
         return Vec::new();
     }

@@ -4,7 +4,7 @@ use tree_agent_contract::event::BudgetSet;
 use tree_agent_contract::{BudgetChange, NodeId, Refusal, RefusalKind};
 
 use super::budget::{go_on, unopened, was_cancelled};
-use super::nodes::{By, check_current, check_reopens, check_seen, find, find_open, precondition};
+use super::nodes::{Issuer, check_current, check_reopens, check_seen, find, find_open, precondition};
 use super::reopen::{reopen, wait_below};
 use crate::budgets;
 use crate::decide::{Decider, Next};
@@ -14,7 +14,7 @@ use crate::state::Accounts;
 /// Changes what the node and everything below it may use. If it was used up and has room again, what it cancelled goes on.
 pub(super) fn set(
     d: &mut Decider<'_>,
-    by: By<'_>,
+    by: Issuer<'_>,
     node: NodeId,
     change: BudgetChange,
 ) -> Result<(), Refusal> {
@@ -45,7 +45,7 @@ pub(super) fn set(
     let was_exhausted = d.state.has_used_up_lease(at);
     if goes_on {
         // With the lease that it had, as far as that is free. The command is carried out with its change.
-        let by = By { request_id: "", ..by };
+        let by = Issuer { request_id: "", ..by };
         match was_cancelled(d.state, at, true) {
             true => reopen(d, by, at, None, None),
             false => wait_below(d, by, at),

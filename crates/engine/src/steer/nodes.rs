@@ -8,7 +8,7 @@ use crate::topics::child_id;
 
 /// Who gives a command.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct By<'a> {
+pub(super) struct Issuer<'a> {
     pub(super) author: &'a str,
     pub(super) request_id: &'a str,
     /// The seq that the author has looked at.
@@ -17,7 +17,7 @@ pub(super) struct By<'a> {
     pub(super) is_edit: bool,
 }
 
-impl By<'_> {
+impl Issuer<'_> {
     /// The author, as it stands in a sentence.
     pub(super) fn name(&self) -> &str {
         if self.author.is_empty() { "a user" } else { self.author }
@@ -48,7 +48,7 @@ pub(super) fn precondition(message: impl Into<String>) -> Refusal {
 
 /// Refuses a command whose author has not seen what has happened to the nodes `concerned` since: what they do or plan has
 /// changed, or somebody gave a command about them or the nodes above.
-pub(super) fn check_seen(state: &State, by: By<'_>, concerned: &[usize]) -> Result<(), Refusal> {
+pub(super) fn check_seen(state: &State, by: Issuer<'_>, concerned: &[usize]) -> Result<(), Refusal> {
     let Some(seen) = by.expected_seq else { return Ok(()) };
     let changed = concerned.iter().find_map(|&at| {
         let changed = state.control(at).changed();

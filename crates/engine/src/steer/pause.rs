@@ -4,13 +4,18 @@ use tree_agent_contract::event::{GuidanceAdded, NodePaused, NodeResumed, RunStat
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{NodeId, Refusal, RunStatus};
 
-use super::nodes::{By, check_seen, find_open, precondition};
+use super::nodes::{Issuer, check_seen, find_open, precondition};
 use crate::decide::{Decider, Next};
 use crate::pacing;
 use crate::state::State;
 
 /// From now on no role call begins for the node and below it. With `now`, calls in flight are stopped.
-pub(super) fn pause(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>, now: bool) -> Result<(), Refusal> {
+pub(super) fn pause(
+    d: &mut Decider<'_>,
+    by: Issuer<'_>,
+    node: Option<NodeId>,
+    now: bool,
+) -> Result<(), Refusal> {
     let at = find_open(d.state, node)?;
     if d.state.node(at).paused {
         return Err(precondition(format!("node {} is paused already", d.state.node(at).id)));
@@ -42,7 +47,7 @@ fn concerned(state: &State, at: usize, stopped: &[usize]) -> Vec<usize> {
 }
 
 /// Ends the pause of the node itself.
-pub(super) fn resume(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>) -> Result<(), Refusal> {
+pub(super) fn resume(d: &mut Decider<'_>, by: Issuer<'_>, node: Option<NodeId>) -> Result<(), Refusal> {
     let at = find_open(d.state, node)?;
     let id = d.state.node(at).id;
     if !d.state.node(at).paused {
@@ -63,7 +68,7 @@ pub(super) fn resume(d: &mut Decider<'_>, by: By<'_>, node: Option<NodeId>) -> R
 }
 
 /// Ends the pause of the node at `at`.
-pub(super) fn lift(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+pub(super) fn lift(d: &mut Decider<'_>, by: Issuer<'_>, at: usize) {
     d.emit(at, NodeResumed { author: by.author.to_owned(), request_id: by.request_id.to_owned() });
     if at == 0 {
         d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
@@ -92,7 +97,7 @@ pub(super) fn advance_above(d: &mut Decider<'_>, at: usize) {
 /// Tells the node something, and with `subtree` every node below. With `restart`, their calls in flight are made again.
 pub(super) fn guide(
     d: &mut Decider<'_>,
-    by: By<'_>,
+    by: Issuer<'_>,
     node: NodeId,
     text: &str,
     subtree: bool,
@@ -109,7 +114,7 @@ pub(super) fn guide(
 }
 
 /// Tells the node something.
-pub(super) fn tell(d: &mut Decider<'_>, by: By<'_>, at: usize, text: &str, subtree: bool) {
+pub(super) fn tell(d: &mut Decider<'_>, by: Issuer<'_>, at: usize, text: &str, subtree: bool) {
     let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());
     d.emit(at, GuidanceAdded { text: text.to_owned(), author, request_id, subtree });
 }

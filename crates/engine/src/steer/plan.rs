@@ -7,7 +7,7 @@ use tree_agent_contract::role::{PlanDraft, StepDraft};
 use tree_agent_contract::text::count;
 use tree_agent_contract::{NodeId, NodeStatus, PlanId, Refusal, RefusalKind, StepId, StepStatus, Strategy};
 
-use super::nodes::{By, check_reopens, check_seen, find, find_open, precondition};
+use super::nodes::{Issuer, check_reopens, check_seen, find, find_open, precondition};
 use super::reopen;
 use crate::amounts::{NAMES, of_subtree};
 use crate::budgets;
@@ -33,7 +33,12 @@ struct Changes {
 
 /// Replaces the plan of the node. Steps that have begun stay as they are. In a fork, a node that has ended is reopened for
 /// its new steps.
-pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDraft) -> Result<(), Refusal> {
+pub(super) fn edit(
+    d: &mut Decider<'_>,
+    by: Issuer<'_>,
+    node: NodeId,
+    plan: &PlanDraft,
+) -> Result<(), Refusal> {
     let at = if by.is_edit { find(d.state, node)? } else { find_open(d.state, Some(node))? };
     let control = d.state.control(at);
     if control.strategy == Strategy::Search {
@@ -76,7 +81,7 @@ pub(super) fn edit(d: &mut Decider<'_>, by: By<'_>, node: NodeId, plan: &PlanDra
     }
     if had_ended {
         // Without a request id: the edit is carried out with its plan.
-        reopen::wait_below(d, By { request_id: "", ..by }, at);
+        reopen::wait_below(d, Issuer { request_id: "", ..by }, at);
     }
     let mut plan = plan.clone();
     let is_cut = had_ended && leases::cut_plan(d.state, at, &mut plan).is_some();

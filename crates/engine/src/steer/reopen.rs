@@ -3,7 +3,7 @@
 use tree_agent_contract::event::{NodeReopened, StepStatusChanged};
 use tree_agent_contract::{NodeStatus, StepStatus, SubtreeBudget};
 
-use super::nodes::By;
+use super::nodes::Issuer;
 use super::pause::advance_above;
 use crate::decide::{Decider, Next};
 use crate::leases;
@@ -12,7 +12,7 @@ use crate::leases;
 /// than to wait for it, are reopened before.
 pub(super) fn reopen(
     d: &mut Decider<'_>,
-    by: By<'_>,
+    by: Issuer<'_>,
     at: usize,
     model: Option<String>,
     budget: Option<SubtreeBudget>,
@@ -31,7 +31,7 @@ pub(super) fn reopen(
 }
 
 /// The node at `at` and those above it wait for their children again.
-pub(super) fn wait_below(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+pub(super) fn wait_below(d: &mut Decider<'_>, by: Issuer<'_>, at: usize) {
     let mut line: Vec<usize> = d.state.line(at).collect();
     line.reverse();
     for at in line {
@@ -40,7 +40,7 @@ pub(super) fn wait_below(d: &mut Decider<'_>, by: By<'_>, at: usize) {
 }
 
 /// The node at `at` waits for its children again. Nothing happens if it does that now.
-pub(super) fn wait_again(d: &mut Decider<'_>, by: By<'_>, at: usize) {
+pub(super) fn wait_again(d: &mut Decider<'_>, by: Issuer<'_>, at: usize) {
     let had_ended = d.state.node(at).status.is_final();
     if !had_ended && d.state.control(at).needs.is_none() {
         return;
@@ -57,7 +57,7 @@ pub(super) fn wait_again(d: &mut Decider<'_>, by: By<'_>, at: usize) {
 /// A node that had ended gets its lease anew, as far as what is above it has that much.
 fn emit(
     d: &mut Decider<'_>,
-    by: By<'_>,
+    by: Issuer<'_>,
     at: usize,
     again: bool,
     model: Option<String>,

@@ -2,7 +2,7 @@
 
 use tree_agent_contract::{NodeId, Refusal, RefusalKind, StepStatus, SubtreeBudget};
 
-use super::nodes::{By, check_reopens, check_seen, find};
+use super::nodes::{Issuer, check_reopens, check_seen, find};
 use super::pause::tell;
 use super::reopen::reopen;
 use crate::decide::Decider;
@@ -12,7 +12,7 @@ use crate::state::State;
 /// with another budget if there is one.
 pub(super) fn retry(
     d: &mut Decider<'_>,
-    by: By<'_>,
+    by: Issuer<'_>,
     node: NodeId,
     guidance: &str,
     model: &str,

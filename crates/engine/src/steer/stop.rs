@@ -3,12 +3,12 @@
 use tree_agent_contract::event::{NodeStopped, StepStatusChanged};
 use tree_agent_contract::{NodeId, NodeStatus, Refusal, StepStatus};
 
-use super::nodes::{By, check_seen, find_open, precondition};
+use super::nodes::{Issuer, check_seen, find_open, precondition};
 use super::pause;
 use crate::strategy::Turn;
 
-/// Stops the node. What there is, is put together, or dropped with `discard`.
-pub(super) fn stop(turn: &mut Turn<'_>, by: By<'_>, node: NodeId, discard: bool) -> Result<(), Refusal> {
+/// Stops the node. The existing results are combined, or discarded with `discard`.
+pub(super) fn stop(turn: &mut Turn<'_>, by: Issuer<'_>, node: NodeId, discard: bool) -> Result<(), Refusal> {
     let d = &mut turn.decider;
     let at = find_open(d.state, Some(node))?;
     if d.state.line(at).any(|above| d.state.node(above).stopped) {

@@ -165,7 +165,7 @@ impl Tree {
 
     /// Every band has ended: aggregates the results, or fails if there are none.
     fn bands_done(&self, d: &mut Decider<'_>, at: usize) {
-        if self.has_led_nowhere(d, at) {
+        if self.is_dead_end(d, at) {
             return d.return_kept(at, "guard:replanFailed");
         }
         if d.state.has_completed_children(at) {
@@ -182,7 +182,7 @@ impl Tree {
     }
 
     /// True if the node has a synthesis and nothing was completed since.
-    fn has_led_nowhere(&self, d: &Decider<'_>, at: usize) -> bool {
+    fn is_dead_end(&self, d: &Decider<'_>, at: usize) -> bool {
         let Some(version) = self.synthesis_of else { return false };
         let since = |&c: &usize| d.state.control(c).born_version > version;
         !d.state.latest_children(at).filter(since).any(|c| d.state.node(c).status == NodeStatus::Completed)
@@ -191,7 +191,7 @@ impl Tree {
     /// A node that cannot go on returns its synthesis, or puts together what its children completed, as partial, so
     /// that it is not lost. False if there is nothing to keep.
     fn keep_work(&self, d: &mut Decider<'_>, at: usize, guard: &str) -> bool {
-        if self.has_led_nowhere(d, at) {
+        if self.is_dead_end(d, at) {
             d.return_kept(at, &format!("guard:{guard}"));
             return true;
         }

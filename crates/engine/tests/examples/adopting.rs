@@ -211,7 +211,7 @@ fn what_cannot_be_taken_over_is_refused_and_changes_nothing() {
     heir.adopts("a", &[]).unwrap();
     assert_eq!(heir.adopts("a", &[]), unknown("a"), "once is enough");
     heir.begins();
-    assert_eq!(heir.adopts("a", &[]), Err(AdoptError::Begun));
+    assert_eq!(heir.adopts("a", &[]), Err(AdoptError::AlreadyBegun));
     let mut tree = Heir::new(Strategy::Tree, SearchConfig::default());
     assert_eq!(tree.adopts("", &["A"]), unknown(""), "only a search takes topics over");
 }

@@ -143,7 +143,7 @@ fn words_of_parts(terms: &[Term], brief: &Brief) -> Vec<Vec<Term>> {
 /// The terms that tell where the answer to each part stands.
 fn telling(counts: &Counts, terms: &[Term], brief: &Brief) -> BTreeSet<usize> {
     let of_part = |part: Vec<Term>| {
-        counts.telling_among(&(0..terms.len()).filter(|&i| part.contains(&terms[i])).collect())
+        counts.telling_of(&(0..terms.len()).filter(|&i| part.contains(&terms[i])).collect())
     };
     words_of_parts(terms, brief).into_iter().flat_map(of_part).collect()
 }

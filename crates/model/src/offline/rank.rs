@@ -154,11 +154,11 @@ impl Counts {
 
     /// The terms that distinguish documents. The others occur in no document or nearly everywhere.
     pub(super) fn telling(&self) -> BTreeSet<usize> {
-        self.telling_among(&(0..self.weights.len()).collect())
+        self.telling_of(&(0..self.weights.len()).collect())
     }
 
     /// Those among the terms `of` that distinguish documents: the words of one part of a task.
-    pub(super) fn telling_among(&self, of: &BTreeSet<usize>) -> BTreeSet<usize> {
+    pub(super) fn telling_of(&self, of: &BTreeSet<usize>) -> BTreeSet<usize> {
         let weight = |i: usize| match self.shares[i] {
             share if share > COMMON => self.weights[i] * (1.0 - share).max(0.1),
             _ => self.weights[i],

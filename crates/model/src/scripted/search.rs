@@ -4,7 +4,7 @@ use tree_agent_contract::event::UsageRecorded;
 use tree_agent_contract::role::{
     PickInput, PickOutput, ResearchForm, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
 };
-use tree_agent_contract::search::{ChildDraft, Tidied, tidy};
+use tree_agent_contract::search::{ChildDraft, TopicList, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
 use tree_agent_frontmatter::{Schema, parse, write};
 
@@ -21,7 +21,7 @@ pub(super) fn research(
     text: &str,
 ) -> Result<ResearchOutput, RoleError> {
     let title = input.call.title.as_str();
-    let Tidied { children, dropped } = tidy(topics(script, input));
+    let TopicList { children, dropped } = tidy(topics(script, input));
     if input.form == ResearchForm::Root {
         return Ok(ResearchOutput {
             document_markdown: None,

@@ -37,8 +37,8 @@ const PART_BYTES: usize = 64;
 pub struct BodyLimits {
     /// How long a body may take to arrive. Default 60 s.
     pub deadline: Duration,
-    /// Bytes of all bodies whose requests are still being received or processed: those that have arrived, and those
-    /// that the prefixes of their messages announce. Default 128 MiB.
+    /// Bytes of all bodies whose requests are still being received or processed, until their answers begin: those that
+    /// have arrived, and those that the prefixes of their messages announce. Default 128 MiB.
     pub bytes: usize,
 }
 
@@ -82,8 +82,8 @@ impl Bodies {
         message: usize,
         body: B,
     ) -> Result<(Received<B>, Arc<Reservation>), Status> {
-        let (bytes, refusal) = (AtomicUsize::new(0), OnceLock::new());
-        let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, refusal });
+        let (bytes, received, refusal) = Default::default();
+        let reservation = Arc::new(Reservation { bodies: self.clone(), bytes, received, refusal });
         reservation.add(BUFFER_BYTES + head_bytes(head))?;
         let received = self.limit(&head.headers, message, body, Some(reservation.clone()));
         Ok((received, reservation))
@@ -137,6 +137,8 @@ pub(super) fn head_bytes(head: &request::Parts) -> usize {
 pub(crate) struct Reservation {
     bodies: Bodies,
     bytes: AtomicUsize,
+    /// Bytes of the body that have arrived.
+    received: AtomicUsize,
     refusal: OnceLock<Status>,
 }
 
@@ -144,6 +146,11 @@ impl Reservation {
     /// Why the body was refused, if it was. Whoever reads a body passes its error on, but not always as it was.
     pub(crate) fn refusal(&self) -> Option<&Status> {
         self.refusal.get()
+    }
+
+    /// Bytes of the body that have arrived.
+    pub(crate) fn received(&self) -> usize {
+        self.received.load(Ordering::Relaxed)
     }
 
     fn add(&self, bytes: usize) -> Result<(), Status> {
@@ -185,6 +192,9 @@ impl<B> Received<B> {
         let (bodies, reservation, limit) = (&self.bodies, &self.reservation, self.message);
         let first = self.received == 0;
         self.received += part.len();
+        if let Some(reservation) = reservation {
+            reservation.received.fetch_add(part.len(), Ordering::Relaxed);
+        }
         if self.received > BODY_BYTES {
             let text = "the request is too long; send it in parts";
             return Err(bodies.refuse(Code::ResourceExhausted, "BODY_TOO_LARGE", text));
@@ -336,6 +346,7 @@ mod tests {
         drop(two);
         assert_eq!((bodies.held(), bodies.refused()), (opened("application/json") + PART_BYTES + 80_000, 1));
         drop(one);
+        assert_eq!(answered.received(), 80_000);
         assert_eq!(
             bodies.held(),
             opened("application/json") + PART_BYTES + 80_000,

@@ -30,8 +30,8 @@ use crate::request::{RequestPolicy, RequestService};
 
 /// The default limit of open requests.
 pub(super) const REQUESTS: usize = 32_768;
-/// What an open request takes until it is answered, besides its body and its answer. One whose head takes more counts
-/// for several.
+/// What an open request takes until its answer ends, besides its answer. One whose head or body takes more counts for
+/// several.
 const REQUEST_BYTES: usize = 3 * 1024;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
@@ -199,6 +199,11 @@ impl OpenRequest {
     pub(crate) fn is_over(&self) -> bool {
         self.held.is_over()
     }
+
+    /// So many bytes of its body stay in memory until the answer ends.
+    pub(crate) fn keeps(&mut self, bytes: usize) {
+        self.held.grow(bytes / REQUEST_BYTES);
+    }
 }
 
 impl Activity {
@@ -271,6 +276,9 @@ mod tests {
         let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
         assert!(waiting.await.is_err(), "idle with open requests");
         drop(first);
+        let mut second = second;
+        second.keeps(3 * REQUEST_BYTES + 1);
+        assert_eq!(requests.held(), 4);
         let waiting = tokio::time::timeout(Duration::from_secs(10_000), activity.idle(FIRST, FURTHER));
         assert!(waiting.await.is_err(), "idle with an open request");
         drop(second);

@@ -268,6 +268,12 @@ impl Held {
     pub(super) fn is_over(&self) -> bool {
         locked(&self.counter.part.count).is_over
     }
+
+    /// Counts so many more.
+    pub(super) fn grow(&mut self, number: usize) {
+        self.counter.part.add(&self.counter.of, number);
+        self.number += number;
+    }
 }
 
 impl Drop for Held {

@@ -223,7 +223,7 @@ impl Server {
             .await
             .map_err(|_| format!("it did not start and list its tools within {seconds} s"))??;
         tracing::info!(server = self.config.name, tools = tools.len(), "MCP server is up");
-        self.know(tools);
+        self.set_tools(tools);
         let up = Up { peer: service.peer().clone(), gauge: gauge.clone() };
         self.state.send_replace(State::Up(up.clone()));
         let end = service.cancellation_token();
@@ -244,7 +244,7 @@ impl Server {
                     return Ok("it does not answer".to_owned());
                 }
                 () = changed.notified() => match timeout(self.config.start_timeout, self.list(&up.peer)).await {
-                    Ok(Ok(tools)) => self.know(tools),
+                    Ok(Ok(tools)) => self.set_tools(tools),
                     Ok(Err(error)) => tracing::warn!(server = self.config.name, "tools cannot be listed: {error}"),
                     Err(_) => tracing::warn!(server = self.config.name, "tools cannot be listed in time"),
                 },
@@ -254,7 +254,7 @@ impl Server {
         Ok(why)
     }
 
-    fn know(&self, tools: Vec<Arc<McpTool>>) {
+    fn set_tools(&self, tools: Vec<Arc<McpTool>>) {
         *self.tools.lock().unwrap_or_else(PoisonError::into_inner) = tools.into();
     }
 

@@ -31,7 +31,7 @@ fn world() -> World {
 
 /// What became of a call.
 #[derive(Debug, PartialEq)]
-enum Came {
+enum Source {
     /// The tool was asked. Whether its answer is to be kept.
     Asked { kept: bool },
     /// The run knew the answer, from this node.
@@ -45,23 +45,23 @@ impl World {
     }
 
     /// Calls a tool, and keeps its answer as the engine does.
-    async fn call(&self, tools: &ToolSet, name: &str, args: Value) -> (Came, ToolOutput) {
+    async fn call(&self, tools: &ToolSet, name: &str, args: Value) -> (Source, ToolOutput) {
         let args: Map<String, Value> = args.as_object().cloned().unwrap();
         match tools.begin(name, &args, "one call").await.unwrap() {
-            Begun::Known { output, node } => (Came::Known { from: node }, *output),
-            Begun::Ready(ready) => {
+            ToolStart::Known { output, node } => (Source::Known { from: node }, *output),
+            ToolStart::Ready(ready) => {
                 let output = ready.call().await.unwrap();
                 if let Some(answer) = &output.answer {
                     assert!(answers::is_answer(&answer.path), "{}", answer.path);
                     self.documents.add_answer(RUN, tools.caller().node_id.unwrap(), answer);
                 }
-                (Came::Asked { kept: output.answer.is_some() }, output)
+                (Source::Asked { kept: output.answer.is_some() }, output)
             }
         }
     }
 }
 
-const ASKED: Came = Came::Asked { kept: true };
+const ASKED: Source = Source::Asked { kept: true };
 
 #[tokio::test]
 async fn the_same_question_is_asked_once_while_nothing_changes() {
@@ -73,7 +73,7 @@ async fn the_same_question_is_asked_once_while_nothing_changes() {
     let other = world.tools(2, AnswerUse::Reuse);
     let again = json!({"path_prefix": null, "limit": 5, "query": "lease"});
     let (came, second) = world.call(&other, SEARCH_DOCUMENTS, again).await;
-    assert_eq!(came, Came::Known { from: Some(node(1)) });
+    assert_eq!(came, Source::Known { from: Some(node(1)) });
     assert_eq!((&second.value, &second.summary), (&first.value, &first.summary));
     assert_eq!(second.answer, first.answer, "the same document");
     let (came, _) = world.call(&other, SEARCH_DOCUMENTS, json!({"query": "leases", "limit": 5})).await;
@@ -101,14 +101,14 @@ async fn a_call_that_is_made_again_asks_again() {
     // A run from before keeps nothing.
     let caller = Caller::new(RUN, RunContext::project(world.project));
     let (came, _) = world.call(&world.registry.tool_set(caller), SEARCH_DOCUMENTS, args).await;
-    assert_eq!(came, Came::Asked { kept: false });
+    assert_eq!(came, Source::Asked { kept: false });
 }
 
 #[tokio::test]
 async fn what_writes_or_may_change_unseen_is_not_kept() {
     let world = world();
     let tools = world.tools(1, AnswerUse::Reuse);
-    let asked = Came::Asked { kept: false };
+    let asked = Source::Asked { kept: false };
     for _ in 0..2 {
         let note = json!({"title": "n", "body": "b"});
         assert_eq!(world.call(&tools, WRITE_NOTE, note).await.0, asked);
@@ -118,7 +118,10 @@ async fn what_writes_or_may_change_unseen_is_not_kept() {
     let source = DocumentId::derive(&[world.project.as_bytes(), b"a.md"]);
     let read = |id: DocumentId| json!({"document_id": id});
     assert_eq!(world.call(&tools, READ_DOCUMENT, read(source)).await.0, ASKED);
-    assert_eq!(world.call(&tools, READ_DOCUMENT, read(source)).await.0, Came::Known { from: Some(node(1)) });
+    assert_eq!(
+        world.call(&tools, READ_DOCUMENT, read(source)).await.0,
+        Source::Known { from: Some(node(1)) }
+    );
     // An artifact of the run never changes, and a scratchpad does.
     let (artifact, pad) = (DocumentId::derive(&[b"artifact"]), DocumentId::derive(&[b"pad"]));
     world.documents.add_artifact(RUN, artifact, "Made", "made");
@@ -129,7 +132,7 @@ async fn what_writes_or_may_change_unseen_is_not_kept() {
     let nothing = read(DocumentId::derive(&[b"nothing"]));
     for _ in 0..2 {
         let args = nothing.as_object().unwrap();
-        let Begun::Ready(ready) = tools.begin(READ_DOCUMENT, args, "").await.unwrap() else {
+        let ToolStart::Ready(ready) = tools.begin(READ_DOCUMENT, args, "").await.unwrap() else {
             panic!("known")
         };
         assert!(ready.call().await.is_err());
@@ -141,13 +144,15 @@ async fn who_asks_the_same_at_the_same_time_waits_for_the_answer() {
     let world = world();
     let (one, two) = (world.tools(1, AnswerUse::Reuse), world.tools(2, AnswerUse::Reuse));
     let args: Map<String, Value> = json!({"query": "lease"}).as_object().cloned().unwrap();
-    let Begun::Ready(first) = one.begin(SEARCH_DOCUMENTS, &args, "").await.unwrap() else { panic!("known") };
+    let ToolStart::Ready(first) = one.begin(SEARCH_DOCUMENTS, &args, "").await.unwrap() else {
+        panic!("known")
+    };
     let second = two.begin(SEARCH_DOCUMENTS, &args, "");
     let mut second = std::pin::pin!(second);
     assert!(futures::poll!(&mut second).is_pending());
     // Nothing is in the store yet: the engine has not seen the answer.
     let answer = first.call().await.unwrap();
-    let Begun::Known { output, node: from } = second.await.unwrap() else { panic!("it waited in vain") };
+    let ToolStart::Known { output, node: from } = second.await.unwrap() else { panic!("it waited in vain") };
     assert_eq!((output.value, from), (answer.value, Some(node(1))));
     // If the first one gives up, the other one asks.
     let args: Map<String, Value> = json!({"query": "ends"}).as_object().cloned().unwrap();
@@ -155,7 +160,7 @@ async fn who_asks_the_same_at_the_same_time_waits_for_the_answer() {
     let mut second = std::pin::pin!(two.begin(SEARCH_DOCUMENTS, &args, ""));
     assert!(futures::poll!(&mut second).is_pending());
     drop(first);
-    assert!(matches!(second.await.unwrap(), Begun::Ready(_)));
+    assert!(matches!(second.await.unwrap(), ToolStart::Ready(_)));
 }
 
 #[tokio::test]
@@ -185,7 +190,10 @@ async fn in_global_context_every_project_counts() {
     let (one, two) = (world.registry.tool_set(of(1)), world.registry.tool_set(of(2)));
     let args = json!({"query": "lease"});
     assert_eq!(world.call(&one, SEARCH_DOCUMENTS, args.clone()).await.0, ASKED);
-    assert_eq!(world.call(&two, SEARCH_DOCUMENTS, args.clone()).await.0, Came::Known { from: Some(node(1)) });
+    assert_eq!(
+        world.call(&two, SEARCH_DOCUMENTS, args.clone()).await.0,
+        Source::Known { from: Some(node(1)) }
+    );
     world.documents.add_project("another");
     assert_eq!(world.call(&two, SEARCH_DOCUMENTS, args).await.0, ASKED);
 }

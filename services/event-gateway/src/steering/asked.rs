@@ -18,11 +18,11 @@ pub(crate) struct Asked {
     request_id: String,
     expected_seq: Option<u64>,
     validate_only: bool,
-    wish: Wish,
+    action: RequestedAction,
 }
 
 /// What a request asks for.
-enum Wish {
+enum RequestedAction {
     Pause { node_id: String, now: bool },
     Resume { node_id: String },
     Guide { edit: pb::GuideEdit, restart: bool },
@@ -43,7 +43,7 @@ impl Asked {
             request_id = Uuid::now_v7().to_string();
         }
         let of_run = run.unwrap_or(RunId(Uuid::nil()));
-        let action = self.wish.action(of_run, &request_id, maxima, &mut checks);
+        let action = self.action.action(of_run, &request_id, maxima, &mut checks);
         let command =
             action.map(|action| Command { request_id, author, expected_seq: self.expected_seq, action });
         if let Some(command) = &command {
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-impl Wish {
+impl RequestedAction {
     /// None if a field is wrong that the action needs.
     fn action(self, run: RunId, request_id: &str, maxima: &Maxima, checks: &mut Checks) -> Option<Action> {
         let whole_run = |id: &str, checks: &mut Checks| match id {
@@ -66,44 +66,46 @@ impl Wish {
             id => node_id(id, checks).map(Some),
         };
         match self {
-            Wish::Pause { node_id, now } => {
+            RequestedAction::Pause { node_id, now } => {
                 let node_id: Option<NodeId> = whole_run(&node_id, checks)?;
                 Some(Action::Pause { node_id, now })
             }
-            Wish::Resume { node_id } => Some(Action::Resume { node_id: whole_run(&node_id, checks)? }),
-            Wish::Guide { edit, restart } => edits::guide(edit, restart, checks),
-            Wish::Stop { node_id: id, discard } => {
+            RequestedAction::Resume { node_id } => {
+                Some(Action::Resume { node_id: whole_run(&node_id, checks)? })
+            }
+            RequestedAction::Guide { edit, restart } => edits::guide(edit, restart, checks),
+            RequestedAction::Stop { node_id: id, discard } => {
                 Some(Action::Stop { node_id: node_id(&id, checks)?, discard })
             }
-            Wish::Retry(edit) => edits::retry(edit, checks),
-            Wish::EditPlan(edit) => edits::plan(edit, run, request_id, maxima, checks),
-            Wish::SetBudget(edit) => edits::budget(edit, maxima, checks),
+            RequestedAction::Retry(edit) => edits::retry(edit, checks),
+            RequestedAction::EditPlan(edit) => edits::plan(edit, run, request_id, maxima, checks),
+            RequestedAction::SetBudget(edit) => edits::budget(edit, maxima, checks),
         }
     }
 }
 
-/// Writes the conversion of a request: the fields that all requests have, and what is left as a wish.
+/// Writes the conversion of a request: the fields that all requests have, and what is left as an action.
 macro_rules! asked {
-    ($($request:ident { $($field:ident),* } => $wish:expr;)*) => {$(
+    ($($request:ident { $($field:ident),* } => $action:expr;)*) => {$(
         impl From<pb::$request> for Asked {
             fn from(request: pb::$request) -> Self {
                 let pb::$request { run_id, request_id, expected_seq, validate_only, $($field),* } = request;
-                Self { run_id, request_id, expected_seq, validate_only, wish: $wish }
+                Self { run_id, request_id, expected_seq, validate_only, action: $action }
             }
         }
     )*};
 }
 
 asked! {
-    PauseRunRequest { node_id, now } => Wish::Pause { node_id, now };
-    ResumeRunRequest { node_id } => Wish::Resume { node_id };
+    PauseRunRequest { node_id, now } => RequestedAction::Pause { node_id, now };
+    ResumeRunRequest { node_id } => RequestedAction::Resume { node_id };
     GuideNodeRequest { node_id, text, subtree, restart } => {
-        Wish::Guide { edit: pb::GuideEdit { node_id, text, subtree }, restart }
+        RequestedAction::Guide { edit: pb::GuideEdit { node_id, text, subtree }, restart }
     };
-    StopNodeRequest { node_id, discard } => Wish::Stop { node_id, discard };
+    StopNodeRequest { node_id, discard } => RequestedAction::Stop { node_id, discard };
     RetryNodeRequest { node_id, guidance, model, budget } => {
-        Wish::Retry(pb::RetryEdit { node_id, guidance, model, budget })
+        RequestedAction::Retry(pb::RetryEdit { node_id, guidance, model, budget })
     };
-    EditPlanRequest { node_id, plan } => Wish::EditPlan(pb::NodePlanEdit { node_id, plan });
-    SetBudgetRequest { node_id, change } => Wish::SetBudget(pb::BudgetEdit { node_id, change });
+    EditPlanRequest { node_id, plan } => RequestedAction::EditPlan(pb::NodePlanEdit { node_id, plan });
+    SetBudgetRequest { node_id, change } => RequestedAction::SetBudget(pb::BudgetEdit { node_id, change });
 }

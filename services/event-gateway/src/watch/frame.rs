@@ -52,7 +52,7 @@ fn prefix(length: usize) -> BytesMut {
 
 /// Only what a hub needs to know of an event; the rest of the bytes pass through unread.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Glimpse {
+struct EventHead {
     /// Text, taken as bytes so that it need not be copied.
     #[prost(bytes = "bytes", tag = "1")]
     run_id: Bytes,
@@ -61,18 +61,18 @@ struct Glimpse {
     #[prost(message, optional, tag = "11")]
     run_status: Option<pb::RunStatusChanged>,
     #[prost(message, optional, tag = "22")]
-    scratchpad_updated: Option<Grown>,
+    scratchpad_updated: Option<ScratchpadChange>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Grown {
+struct ScratchpadChange {
     #[prost(string, tag = "1")]
     scratchpad_doc_id: String,
 }
 
 /// Why a published message is not used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unfit {
+pub(crate) enum RejectedBatch {
     /// It is no `EventBatch`.
     #[error("it cannot be read")]
     Malformed(#[from] prost::DecodeError),
@@ -89,7 +89,7 @@ pub(crate) enum Unfit {
 
 /// The events of an `EventBatch` that was published for `run`, without decoding and encoding them again: an entry of
 /// `EventBatch` has the tag that the event has in `WatchRunResponse`, so its bytes are that message.
-pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Unfit> {
+pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, RejectedBatch> {
     let whole = message.clone();
     let mut frames = Vec::<Frame>::new();
     while !message.is_empty() {
@@ -101,14 +101,14 @@ pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Unfit> 
             continue;
         }
         // Checks the length against what is there.
-        let glimpse = Glimpse::decode_length_delimited(&mut message)?;
+        let glimpse = EventHead::decode_length_delimited(&mut message)?;
         if glimpse.run_id != run {
-            return Err(Unfit::OtherRun);
+            return Err(RejectedBatch::OtherRun);
         }
         if glimpse.seq == 0
             || frames.last().is_some_and(|before| before.seq.checked_add(1) != Some(glimpse.seq))
         {
-            return Err(Unfit::Sequence);
+            return Err(RejectedBatch::Sequence);
         }
         let entry = whole.slice(start..whole.len() - message.len());
         let mut buffer = prefix(entry.len());
@@ -123,12 +123,12 @@ pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Unfit> 
 
 /// The number of the first event of an `EventBatch` that was published for `run`, of which `beginning` is there. Takes no
 /// time, however long the message is.
-pub(crate) fn first_seq(mut beginning: &[u8], run: &str) -> Result<u64, Unfit> {
+pub(crate) fn first_seq(mut beginning: &[u8], run: &str) -> Result<u64, RejectedBatch> {
     let rest = &mut beginning;
     let field = |rest: &mut &[u8], field: u32, wire_type| {
         let found = prost::encoding::decode_key(rest)?;
         if found != (field, wire_type) {
-            return Err(Unfit::Beginning);
+            return Err(RejectedBatch::Beginning);
         }
         Ok(prost::encoding::decode_varint(rest)?)
     };
@@ -136,12 +136,12 @@ pub(crate) fn first_seq(mut beginning: &[u8], run: &str) -> Result<u64, Unfit> {
     field(rest, 1, prost::encoding::WireType::LengthDelimited)?;
     let length = field(rest, 1, prost::encoding::WireType::LengthDelimited)?;
     let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-    let (named, mut rest) = rest.split_at(length.ok_or(Unfit::Beginning)?);
+    let (named, mut rest) = rest.split_at(length.ok_or(RejectedBatch::Beginning)?);
     if named != run.as_bytes() {
-        return Err(Unfit::OtherRun);
+        return Err(RejectedBatch::OtherRun);
     }
     match field(&mut rest, 2, prost::encoding::WireType::Varint)? {
-        0 => Err(Unfit::Sequence),
+        0 => Err(RejectedBatch::Sequence),
         seq => Ok(seq),
     }
 }
@@ -162,9 +162,12 @@ mod tests {
         let beginning = &batch[..tree_agent_fanout::HINT_BYTES];
         assert_eq!(first_seq(beginning, &run()).unwrap(), 7);
         assert_eq!(first_seq(&published(&[u64::MAX]), &run()).unwrap(), u64::MAX);
-        assert!(matches!(first_seq(&published(&[0]), &run()), Err(Unfit::Sequence | Unfit::Beginning)));
+        assert!(matches!(
+            first_seq(&published(&[0]), &run()),
+            Err(RejectedBatch::Sequence | RejectedBatch::Beginning)
+        ));
         let other = RunId::from(uuid::Uuid::from_u128(8)).to_string();
-        assert!(matches!(first_seq(beginning, &other), Err(Unfit::OtherRun)));
+        assert!(matches!(first_seq(beginning, &other), Err(RejectedBatch::OtherRun)));
         for end in 0..43 {
             assert!(first_seq(&batch[..end], &run()).is_err(), "{end} bytes");
         }
@@ -240,7 +243,10 @@ mod tests {
     #[test]
     fn garbage_is_an_error_not_a_panic() {
         for garbage in [&[0x0a, 0xff, 0x01, 0x00][..], b"\xff\xff\xff"] {
-            assert!(matches!(batch(Bytes::copy_from_slice(garbage), &run()), Err(Unfit::Malformed(_))));
+            assert!(matches!(
+                batch(Bytes::copy_from_slice(garbage), &run()),
+                Err(RejectedBatch::Malformed(_))
+            ));
         }
     }
 
@@ -252,10 +258,10 @@ mod tests {
         };
         let elsewhere = RunId::from(uuid::Uuid::from_u128(10));
         let stranger = Event { run_id: elsewhere, ..event(2, RunStatus::Running) };
-        assert!(matches!(refused(vec![event(1, RunStatus::Running), stranger]), Unfit::OtherRun));
+        assert!(matches!(refused(vec![event(1, RunStatus::Running), stranger]), RejectedBatch::OtherRun));
         for seqs in [[1, 3], [2, 1], [1, 1], [0, 1], [u64::MAX, 0]] {
             let events = seqs.map(|seq| event(seq, RunStatus::Running));
-            assert!(matches!(refused(events.into()), Unfit::Sequence), "{seqs:?}");
+            assert!(matches!(refused(events.into()), RejectedBatch::Sequence), "{seqs:?}");
         }
     }
 }

@@ -32,7 +32,7 @@ export function commandWords(body: Event['body']): string | undefined {
     case 'guidanceAdded':
       return `guidance by ${who(body.value.author)}${body.value.subtree ? ' for the whole subtree' : ''}: ${clip(body.value.text, 140)}`;
     case 'nodeStopped':
-      return `stopped by ${who(body.value.author)}; what there is ${body.value.discard ? 'is discarded' : 'is kept'}`;
+      return `stopped by ${who(body.value.author)}; the existing results are ${body.value.discard ? 'discarded' : 'combined'}`;
     case 'nodeReopened': {
       const { author, again, generation, model } = body.value;
       const what = again ? `to be done again by ${who(author)}` : `reopened by ${who(author)}, waits for a child`;

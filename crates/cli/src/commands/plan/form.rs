@@ -70,7 +70,7 @@ struct Step {
     branch: Option<String>,
     #[serde(default)]
     budget: Option<Limits>,
-    /// What it shall return: document, json or hybrid.
+    /// What it should return: document, json or hybrid.
     #[serde(default)]
     deliverable: Option<ResultKind>,
     /// The ability that its model needs: fast, balanced or powerful.

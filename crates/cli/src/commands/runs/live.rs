@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::text::truncate_columns;
 use tree_agent_contract::{RunId, RunSummary};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -35,12 +36,12 @@ enum ChangeJson<'a> {
     Removed { run_id: RunId },
 }
 
-/// Shows the newest `limit` runs that match `filter` and how they change, until `interrupt` is cancelled.
+/// Shows the runs that match `filter` as a `list` and how they change, until `interrupt` is cancelled.
 pub(super) async fn watch(
     context: &Context,
     client: &Client,
     filter: pb::ListRunsRequest,
-    limit: usize,
+    mut list: List,
     policy: Policy,
     interrupt: &CancellationToken,
 ) -> Result<Exit, CliError> {
@@ -50,8 +51,7 @@ pub(super) async fn watch(
     }
     let draws = !out.is_json() && out.is_terminal() && out.can_draw();
     let mut screen = if draws { Some(Live::begin(out.progress_palette())?) } else { None };
-    let mut list = List { limit, ..List::default() };
-    let mut changes = watch_runs::spawn(client.clone(), request(filter, limit), policy);
+    let mut changes = watch_runs::spawn(client.clone(), request(filter, list.limit), policy);
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -65,7 +65,7 @@ pub(super) async fn watch(
                         list.names.learn(client, std::slice::from_ref(run)).await?;
                     }
                     if screen.is_none() {
-                        print(context, &list.names, &change)?;
+                        list.print(context, &change)?;
                     }
                     list.take(change);
                 }
@@ -100,30 +100,6 @@ fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
     }
 }
 
-/// Prints one change where nothing can be drawn.
-fn print(context: &Context, names: &Names, change: &Change) -> Result<(), CliError> {
-    let out = &context.out;
-    let json = match change {
-        Change::Added(run) => ChangeJson::Added { run },
-        Change::Changed(run) => ChangeJson::Changed { run },
-        Change::Removed(run_id) => ChangeJson::Removed { run_id: *run_id },
-        Change::CaughtUp => return Ok(()),
-        Change::Reconnecting(reason) => {
-            out.note(format!("connection lost ({}); trying again", one_line(reason)));
-            return Ok(());
-        }
-    };
-    match (out.is_json(), change) {
-        (true, _) => out.json(&json),
-        (false, Change::Added(run) | Change::Changed(run)) => {
-            let mut table = Table::new(HEADERS);
-            table.push(cells(run, names, now(), false));
-            table.render(out.palette(), usize::MAX).into_iter().skip(1).try_for_each(|line| out.line(line))
-        }
-        (false, _) => out.line(format!("{} removed", json.run_id())),
-    }
-}
-
 impl ChangeJson<'_> {
     fn run_id(&self) -> String {
         match self {
@@ -134,15 +110,57 @@ impl ChangeJson<'_> {
 }
 
 /// The list as it is now.
-#[derive(Default)]
-struct List {
+pub(super) struct List {
     runs: HashMap<RunId, RunSummary>,
     names: Names,
     limit: usize,
+    /// What is said if it is empty.
+    nothing: String,
+    /// All runs that there were at the beginning are in it.
+    is_whole: bool,
+    /// The names of the columns have been printed.
+    has_headers: bool,
     notice: Option<String>,
 }
 
 impl List {
+    /// A list of the newest `limit` runs. `nothing` is said while it is empty.
+    pub(super) fn new(limit: usize, nothing: String) -> Self {
+        let (runs, names, is_whole, has_headers, notice) = Default::default();
+        Self { runs, names, limit, nothing, is_whole, has_headers, notice }
+    }
+
+    /// Prints one change where nothing can be drawn.
+    fn print(&mut self, context: &Context, change: &Change) -> Result<(), CliError> {
+        let out = &context.out;
+        let json = match change {
+            Change::Added(run) => ChangeJson::Added { run },
+            Change::Changed(run) => ChangeJson::Changed { run },
+            Change::Removed(run_id) => ChangeJson::Removed { run_id: *run_id },
+            Change::CaughtUp => {
+                if self.runs.is_empty() && !self.is_whole {
+                    out.note(&self.nothing);
+                }
+                return Ok(());
+            }
+            Change::Reconnecting(reason) => {
+                out.note(format!("connection lost ({}); trying again", one_line(reason)));
+                return Ok(());
+            }
+        };
+        match (out.is_json(), change) {
+            (true, _) => out.json(&json),
+            (false, Change::Added(run) | Change::Changed(run)) => {
+                let mut table = Table::new(HEADERS);
+                table.push(cells(run, &self.names, now(), false));
+                let headers = usize::from(std::mem::replace(&mut self.has_headers, true));
+                let mut lines = table.render(out.palette(), usize::MAX).into_iter().skip(headers);
+                lines.try_for_each(|line| out.line(line))
+            }
+            (false, _) => out.line(format!("{} removed", json.run_id())),
+        }
+    }
+
     fn take(&mut self, change: Change) {
         match change {
             Change::Reconnecting(reason) => {
@@ -155,7 +173,7 @@ impl List {
             Change::Removed(run) => {
                 self.runs.remove(&run);
             }
-            Change::CaughtUp => {}
+            Change::CaughtUp => self.is_whole = true,
         }
         self.notice = None;
     }
@@ -173,11 +191,13 @@ impl List {
         let plain = Palette { colour: false };
         let mut lines: Vec<(String, String)> =
             table.render(palette, columns).into_iter().zip(table.render(plain, columns)).collect();
-        let last = self.notice.as_deref().unwrap_or(match lines.len() {
-            0 => "no runs yet; Ctrl-C ends",
-            _ => "Ctrl-C ends",
+        let last = self.notice.clone().unwrap_or_else(|| match lines.len() {
+            0 if self.is_whole => format!("{}; Ctrl-C ends", self.nothing),
+            0 => "asking for the list; Ctrl-C ends".to_owned(),
+            _ => "Ctrl-C ends".to_owned(),
         });
-        lines.push((palette.paint(Paint::Dim, last), last.to_owned()));
+        let shown = truncate_columns(&last, columns).into_owned();
+        lines.push((palette.paint(Paint::Dim, &shown), shown));
         lines
     }
 }

@@ -123,7 +123,7 @@ payloads! {
         /// The command.
         #[serde(default)]
         request_id: String,
-        /// True: what there is, is dropped. False: it is put together.
+        /// True: the existing results are discarded. False: they are combined.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         discard: bool,
     }

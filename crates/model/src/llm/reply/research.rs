@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{ResearchForm, ResearchInput, RoleErrorKind};
-use tree_agent_contract::search::{ChildDraft, Tidied, tidy};
+use tree_agent_contract::search::{ChildDraft, TopicList, tidy};
 use tree_agent_contract::{limits, text};
 use tree_agent_frontmatter::{Schema as Frontmatter, parse};
 
@@ -116,7 +116,7 @@ struct Topic {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::llm) struct ResearchedChildren {
     pub(in crate::llm) summary: String,
-    pub(in crate::llm) tidied: Tidied,
+    pub(in crate::llm) tidied: TopicList,
 }
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::of::<ChildrenReply>);
