@@ -98,7 +98,7 @@ impl Keys {
         let list = list.ok_or_else(|| malformed("there is no such list".to_owned()))?;
         let (mut keys, mut reasons) = (Vec::<Key>::new(), Vec::new());
         for (place, jwk) in (1..).zip(list) {
-            if ["d", "p", "q", "dp", "dq", "qi"].iter().any(|part| jwk.get(part).is_some()) {
+            if ["d", "p", "q", "dp", "dq", "qi", "oth"].iter().any(|part| jwk.get(part).is_some()) {
                 let reason = format!(
                     "key {place} is a private key, which belongs to the issuer alone; publish its public part"
                 );
