@@ -304,7 +304,7 @@ fn keys_that_cannot_be_used_are_complained_of() {
         key[name] = json!(value);
         json!({ "keys": [key] }).to_string()
     };
-    for part in ["d", "p", "dp", "qi"] {
+    for part in ["d", "p", "dp", "qi", "oth"] {
         assert!(complaint(&with(part, "c2VjcmV0")).contains("key 1 is a private key"), "{part}");
     }
     assert!(complaint(&with("use", "enc")).contains("key 1 is not for signatures"));
