@@ -31,7 +31,7 @@ use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::view::live::{LogWriter, restore_terminal};
+use crate::view::live::{LogWriter, restore_if_drawn, restore_terminal};
 
 /// Parses the arguments, runs the command and reports the outcome.
 pub fn main() -> ExitCode {
@@ -52,6 +52,8 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(start(cli));
     // Blocking reads and writes that are still in progress must not delay the exit.
     runtime.shutdown_background();
+    // The kernel drops what a terminal has not read when Ctrl-C is pressed again.
+    restore_if_drawn();
     match result {
         Ok(exit) => exit.into(),
         Err(error) if error.is_broken_pipe() => Exit::Success.into(),

@@ -185,8 +185,9 @@ fn confirmed(runs: &[RunId]) -> Result<bool, CliError> {
     if let Some(more @ 1..) = runs.len().checked_sub(LISTED) {
         question.push_str(&format!("  and {more} more\n"));
     }
-    question
-        .push_str(&format!("Archive {} and remove them from the store? [y/N] ", count(runs.len(), "run")));
+    let them = if runs.len() == 1 { "it" } else { "them" };
+    let number = count(runs.len(), "run");
+    question.push_str(&format!("Archive {number} and remove {them} from the store? [y/N] "));
     let mut stderr = io::stderr().lock();
     stderr.write_all(question.as_bytes())?;
     stderr.flush()?;

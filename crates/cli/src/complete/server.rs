@@ -24,15 +24,22 @@ use crate::view::printable::one_line;
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Candidates of one kind.
 const CANDIDATES: u32 = 100;
+/// Means the newest run.
+const LATEST: &str = "@latest";
 /// Columns of the text beside a candidate.
 const HELP: usize = 60;
 
-/// Ids of runs, newest first.
+/// Ids of runs, newest first; of those that begin with what was typed, at most [`CANDIDATES`].
 pub(crate) fn runs() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let Some(current) = current.to_str() else { return Vec::new() };
+        if current.starts_with('@') {
+            let latest = CompletionCandidate::new(LATEST).help(Some("the newest run".into()));
+            return if LATEST.starts_with(current) { vec![latest] } else { Vec::new() };
+        }
         let runs = ask(async |client| {
-            let message = pb::ListRunsRequest { page_size: CANDIDATES, ..Default::default() };
+            let (page_size, id_part) = (CANDIDATES, current.to_owned());
+            let message = pb::ListRunsRequest { page_size, id_part, ..Default::default() };
             client
                 .call(|| {
                     let (mut runs, message) = (client.runs(), message.clone());

@@ -3,6 +3,7 @@
 //! warning tears it.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ const RESTORE: Duration = Duration::from_millis(500);
 
 /// What is drawn on stderr now.
 static BLOCK: Mutex<Block> = Mutex::new(Block { widths: Vec::new(), frame: Vec::new() });
+
+/// Whether the cursor was ever hidden.
+static HAS_HIDDEN: AtomicBool = AtomicBool::new(false);
 
 struct Block {
     /// The widths of the lines on the screen: a window made narrower wraps them.
@@ -53,6 +57,7 @@ pub(crate) struct Live {
 impl Live {
     /// Hides the cursor.
     pub(crate) fn begin(palette: Palette) -> Result<Self, CliError> {
+        HAS_HIDDEN.store(true, Ordering::Relaxed);
         crossterm::execute!(io::stderr(), cursor::Hide)?;
         Ok(Self { palette })
     }
@@ -129,6 +134,13 @@ pub(crate) fn restore_terminal() {
         let _ = done.send(());
     });
     let _ = wait.recv_timeout(RESTORE);
+}
+
+/// Shows the cursor again if it was ever hidden.
+pub(crate) fn restore_if_drawn() {
+    if HAS_HIDDEN.load(Ordering::Relaxed) {
+        restore_terminal();
+    }
 }
 
 fn show_cursor() {

@@ -21,6 +21,14 @@ pub(super) enum Planned {
     Done,
 }
 
+/// Why a node failed whose `number` steps all failed. `first` is the error of the first of them.
+pub(super) fn none_completed(number: usize, noun: &str, first: &str) -> String {
+    match number {
+        1 => format!("its only {noun} did not complete: {first}"),
+        _ => format!("none of its {number} {noun}s completed; the first error: {first}"),
+    }
+}
+
 /// Writes the plan of the node at `at`, cut to the run's limits, and opens its first band.
 pub(super) fn plan(
     d: &mut Decider<'_>,

@@ -323,7 +323,7 @@ impl Homework {
         let tasks: Vec<usize> = d.state.latest_children(at).collect();
         let error = tasks.iter().find_map(|&task| d.state.node(task).error.as_deref());
         let error = match (error, guard) {
-            (Some(error), _) => format!("none of {} tasks completed; the first error: {error}", tasks.len()),
+            (Some(error), _) => bands::none_completed(tasks.len(), "task", error),
             (None, Some(guard)) => format!("no task could begin ({guard})"),
             (None, None) => "every task was refused, because it repeats another".to_owned(),
         };

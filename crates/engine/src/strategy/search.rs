@@ -453,7 +453,10 @@ impl Search {
         let topics = &self.0.topic(self.0.root()).children;
         let error = topics.iter().find_map(|topic| state.node(*topic).error.as_deref());
         let (number, first) = (topics.len(), error.unwrap_or("unknown"));
-        let error = format!("none of its {number} topics was researched; the first error: {first}");
+        let error = match number {
+            1 => format!("its only topic was not researched: {first}"),
+            _ => format!("none of its {number} topics was researched; the first error: {first}"),
+        };
         prefix(&error, limits::TEXT_BYTES).to_owned()
     }
 

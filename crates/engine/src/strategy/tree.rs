@@ -177,7 +177,7 @@ impl Tree {
         let steps = d.state.latest_children(at).count();
         let error = d.state.latest_children(at).find_map(|c| d.state.node(c).error.as_deref());
         let first = error.unwrap_or("unknown");
-        let error = format!("none of its {steps} steps completed; the first error: {first}");
+        let error = bands::none_completed(steps, "step", first);
         d.fail(at, prefix(&error, limits::TEXT_BYTES).to_owned(), false);
     }
 

@@ -273,7 +273,7 @@ fn a_first_iteration_in_which_nothing_completes_is_told_with_its_error() {
     let ending = homework.hand.ending();
     assert_eq!(ending.status, RunStatus::Failed);
     let reason = ending.reason.as_deref().unwrap_or_default();
-    assert_eq!(reason, "none of 1 tasks completed; the first error: rejected: no such list");
+    assert_eq!(reason, "its only task did not complete: rejected: no such list");
 }
 
 #[test]

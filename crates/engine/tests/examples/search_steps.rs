@@ -196,7 +196,7 @@ fn a_step_whose_search_finds_nothing_fails() {
     assert_eq!(step.status, NodeStatus::Failed);
     let error = step.error.as_deref().expect("it says why");
     assert!(
-        error.contains("none of its 1 topics was researched") && error.contains("cannot be had"),
+        error.contains("its only topic was not researched") && error.contains("cannot be had"),
         "{error}"
     );
     let root = hand.only_for("find out");

@@ -117,9 +117,22 @@ fn prototype(c: char) -> char {
 }
 
 /// Controls other than blanks, and all that has no appearance: zero-width characters, bidirectional controls, variation
-/// selectors, tags.
+/// selectors, tags. Also marks of other scripts that many fonts do not show, and the blank head of a note.
 fn is_unseen(c: char) -> bool {
-    c.is_control() && !c.is_whitespace() || is_invisible(c)
+    let is_mark = matches!(
+        c,
+        '\u{600}'
+            ..='\u{605}'
+                | '\u{6dd}'
+                | '\u{70f}'
+                | '\u{890}'
+                | '\u{891}'
+                | '\u{8e2}'
+                | '\u{110bd}'
+                | '\u{110cd}'
+                | '\u{1d159}'
+    );
+    c.is_control() && !c.is_whitespace() || is_invisible(c) || is_mark
 }
 
 #[cfg(test)]
@@ -146,6 +159,8 @@ mod tests {
     fn marks_in_disguise_are_defused() {
         for disguise in [
             "<\u{200b}/data>",
+            "</d\u{70f}ata>",
+            "</da\u{1d159}ta>",
             "</d\u{200d}a\u{feff}ta>",
             "<\u{202e}/\u{2066}data>",
             "＜/data>",

@@ -321,7 +321,8 @@ pub(super) fn task(
         id: slug(paths.first().map_or("documents", String::as_str)),
         title: short(format!("What {subject} {verb} about {what}").trim_end_matches(" about "), TITLE * 2),
         reason: match passages {
-            Some(n) => format!("{} there mention {}.", count(n, "passage"), what),
+            Some(1) => format!("1 passage there mentions {what}."),
+            Some(n) => format!("{n} passages there mention {what}."),
             None => "The step above names it.".to_owned(),
         },
         criteria,

@@ -247,6 +247,8 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
         match Pin::new(&mut this.body).poll_frame(cx) {
+            // No service reads trailers. The gRPC library would keep them, and they may have hundreds of fields.
+            Poll::Ready(Some(Ok(frame))) if frame.is_trailers() => Poll::Ready(None),
             Poll::Ready(Some(Ok(frame))) => {
                 let counted = frame.data_ref().map_or(Ok(()), |part| this.count(part));
                 // A copy: a part may be one byte of a buffer of many kilobytes.
@@ -367,6 +369,18 @@ mod tests {
             assert!(part.len() == 1 && !buffer.as_ptr_range().contains(&part.as_ptr()));
             assert_eq!(bodies.held(), opened("application/json") + n * (PART_BYTES + 1));
         }
+    }
+
+    #[tokio::test]
+    async fn trailers_are_dropped() {
+        let bodies = Bodies::new(LIMITS);
+        let fields = [(header::CONTENT_TYPE, HeaderValue::from_static("x"))].into_iter().collect();
+        let parts = [Frame::data(part(1)), Frame::trailers(fields)].map(Ok::<_, Status>);
+        let sent = http_body_util::StreamBody::new(tokio_stream::iter(parts));
+        let (received, _reservation) = bodies.receive(&head([]), MESSAGE_BYTES, sent).unwrap();
+        let received = received.collect().await.unwrap();
+        assert!(received.trailers().is_none());
+        assert_eq!(received.to_bytes().len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -230,8 +230,8 @@ impl Server {
         let mut closed = std::pin::pin!(service.waiting());
         let why = loop {
             tokio::select! {
-                _ = &mut closed => break last_words(&gauge, child.as_mut()).await,
-                () = exited(child.as_mut()) => break last_words(&gauge, child.as_mut()).await,
+                _ = &mut closed => break disconnect_reason(&gauge, child.as_mut()).await,
+                () = exited(child.as_mut()) => break disconnect_reason(&gauge, child.as_mut()).await,
                 () = self.suspect.notified() => {
                     let ping = ClientRequest::PingRequest(PingRequest::default());
                     let options = PeerRequestOptions::with_timeout(PING);
@@ -335,7 +335,7 @@ async fn exited(child: Option<&mut Child>) {
 }
 
 /// Why a connection ended.
-async fn last_words(gauge: &Gauge, child: Option<&mut Child>) -> String {
+async fn disconnect_reason(gauge: &Gauge, child: Option<&mut Child>) -> String {
     if gauge.flooded() {
         return "it floods its output".to_owned();
     }
