@@ -147,7 +147,10 @@ fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
         (FailureKind::Broken, "broke the connection off")
     };
     // The root cause says most. It contains nothing of the headers.
-    let cause = root_cause(error);
+    let cause = match error.is_connect() && error.is_timeout() {
+        true => "it neither accepts nor refuses the connection".to_owned(),
+        false => root_cause(error),
+    };
     Failure::new(kind, provider.redact(&format!("{} {what}: {cause}", provider.shown())))
 }
 

@@ -212,7 +212,7 @@ pub(super) async fn hits(
 
 /// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
 pub(super) const fn cannot_search(error: &ToolError) -> bool {
-    matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. })
+    matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. } | ToolError::Denied { .. })
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
@@ -319,8 +319,8 @@ async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, Role
         }
         match read(io, entry.id, &format!("to read {}", entry.path)).await {
             Ok(body) => docs.push(Doc { id: entry.id, path: entry.path, body }),
-            // Deleted since it was listed.
-            Err(ToolError::NotFound(_)) => {}
+            // Deleted since it was listed, or of a project that does not offer its documents for reading.
+            Err(ToolError::NotFound(_) | ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => {}
             // What was read is worth more than nothing.
             Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),

@@ -78,8 +78,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             // The planner that named the documents has looked for the words of the task.
             if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
                 let found = missing::look_for(io, &terms, absent).await?;
-                known.absent = found.absent.into_iter().map(|i| terms[i].shown.clone()).collect();
-                (known.unquoted, unsearched) = (found.unquoted, found.unsearched);
+                unsearched = found.unsearched;
+                (known.absent, known.unquoted) = (found.absent, found.unquoted);
             }
             let searched = (0..terms.len()).filter(|i| !unsearched.contains(i));
             known.searched = searched.map(|i| terms[i].shown.clone()).collect();

@@ -32,14 +32,17 @@ pub(super) struct Known {
 /// The JSON artifact of `passages`. The last ones are left out if it would exceed the limit of the contract.
 pub(super) fn artifact(passages: &[Ranked], terms: &[Term], known: &Known) -> ArtifactDraft {
     let mut rows: Vec<Value> = passages.iter().map(row).collect();
+    let unquoted = within(&known.unquoted, limits::JSON_BYTES / 4);
+    let absent = within(&known.absent, limits::JSON_BYTES / 8);
+    let searched = within(&known.searched, limits::JSON_BYTES / 4);
     let payload = loop {
         let payload = Map::from_iter([
             ("model".to_owned(), json!("offline")),
             ("label".to_owned(), json!(LABEL)),
             ("terms".to_owned(), json!(terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>())),
-            ("absent".to_owned(), json!(known.absent)),
-            ("unquoted".to_owned(), json!(known.unquoted)),
-            (SEARCHED.to_owned(), json!(known.searched)),
+            ("absent".to_owned(), json!(absent)),
+            ("unquoted".to_owned(), json!(unquoted)),
+            (SEARCHED.to_owned(), json!(searched)),
             (NOT_DONE.to_owned(), json!(known.not_done)),
             ("passages".to_owned(), Value::Array(rows.clone())),
         ]);
@@ -57,6 +60,19 @@ pub(super) fn artifact(passages: &[Ranked], terms: &[Term], known: &Known) -> Ar
         is_primary: false,
         citations: Vec::new(),
     }
+}
+
+/// The first of `texts` that take at most `bytes` together.
+fn within(texts: &[String], bytes: usize) -> &[String] {
+    let mut room = bytes;
+    let fits = |text: &&String| match room.checked_sub(text.len() + 4) {
+        Some(left) => {
+            room = left;
+            true
+        }
+        None => false,
+    };
+    &texts[..texts.iter().take_while(fits).count()]
 }
 
 fn row(ranked: &Ranked) -> Value {
@@ -91,4 +107,34 @@ pub(super) fn scored(payload: &Map<String, Value>) -> Vec<(Passage, u64)> {
 /// The strings that [`artifact`] wrote under `key`: `terms`, `absent`, `unquoted`, [`SEARCHED`] or [`NOT_DONE`].
 pub(super) fn words<'a>(payload: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = &'a str> {
     payload.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_many_words_leaves_room_for_passages() {
+        let sentences = |bytes: usize| (0..5_000).map(|i| format!("{i:0bytes$}")).collect::<Vec<_>>();
+        let passage = |i: u64| Ranked {
+            passage: Passage {
+                text: "x".repeat(100),
+                path: "a.md".to_owned(),
+                heading: String::new(),
+                position: i,
+                document_id: None,
+            },
+            score: 1,
+            terms: Default::default(),
+        };
+        let passages: Vec<Ranked> = (0..40).map(passage).collect();
+        let (absent, unquoted, searched) = (sentences(60), sentences(600), sentences(60));
+        let known = Known { absent, unquoted, searched, not_done: sentences(300)[..50].to_vec() };
+        let payload = artifact(&passages, &[], &known).json_payload.unwrap();
+        assert!(serde_json::to_string(&payload).unwrap().len() <= limits::JSON_BYTES);
+        assert_eq!(scored(&payload).len(), 40);
+        for key in ["absent", "unquoted", SEARCHED] {
+            assert!((100..5_000).contains(&words(&payload, key).count()), "{key}");
+        }
+    }
 }

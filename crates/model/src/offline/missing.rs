@@ -7,7 +7,7 @@ use tree_agent_contract::role::RoleError;
 use tree_agent_tools::SEARCH_DOCUMENTS;
 
 use super::corpus::{CANDIDATES, Entry, cannot_search, entries, hits};
-use super::words::{Term, listed};
+use super::words::{Term, listed, with_endings};
 use super::{count, failed, short};
 use crate::io::RoleIo;
 
@@ -15,61 +15,84 @@ use crate::io::RoleIo;
 const NAMED: usize = 3;
 /// The beginning of what is said of a word that search does not find.
 const UNFOUND: &str = "Search found no document with the word";
+/// The end of what is said if not all documents could be looked through.
+const INCOMPLETE: &str = "not every document could be searched for other spellings of it.";
 
 /// What a search over the whole context says of terms that no passage holds.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
-    /// Those that no document contains, as indices of terms.
-    pub(super) absent: BTreeSet<usize>,
+    /// Those that no document contains: of each term the first form of which that is true.
+    pub(super) absent: Vec<String>,
     /// For each of the others, one sentence that names the documents that contain it.
     pub(super) unquoted: Vec<String>,
-    /// Those that could not be searched for.
+    /// Those that could not be searched for, as indices of terms.
     pub(super) unsearched: BTreeSet<usize>,
 }
 
 /// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
-/// that match. A term without a match is called absent only if no document holds its letters in another spelling either.
+/// that match. A term without a match is called absent only if no document holds its letters in another spelling either,
+/// nor those of its other forms: `e-mail` may stand for `emails`.
 pub(super) async fn look_for(
     io: &RoleIo,
     terms: &[Term],
     candidates: impl IntoIterator<Item = usize>,
 ) -> Result<Missing, RoleError> {
     let mut missing = Missing::default();
-    // Each with the spellings that are to be looked for: the whole, and the words that search does not find.
-    let mut unmatched: Vec<(usize, Vec<String>)> = Vec::new();
+    let mut unmatched: Vec<Unmatched> = Vec::new();
     let mut candidates = candidates.into_iter();
-    while let Some(i) = candidates.next() {
-        let term = &terms[i];
-        match matches(io, term).await? {
-            Some(Matches { total: Some(0), unmatched: words, .. }) => {
-                unmatched.push((i, [term.shown.clone()].into_iter().chain(words).collect()));
+    'terms: while let Some(of) = candidates.next() {
+        for form in terms[of].in_all_forms() {
+            match matches(io, &form).await? {
+                Some(Matches { total: Some(0), unmatched: words, .. }) => {
+                    let spellings = [&form.shown].into_iter().chain(&words).map(|word| with_endings(word));
+                    let spellings = spellings.collect();
+                    unmatched.push(Unmatched { of, form, spellings });
+                }
+                Some(Matches { total: Some(total), found, .. }) => {
+                    missing.unquoted.push(unquoted(&form, total, found));
+                }
+                Some(Matches { total: None, .. }) => drop(missing.unsearched.insert(of)),
+                None => {
+                    missing.unsearched.extend([of].into_iter().chain(&mut candidates));
+                    break 'terms;
+                }
             }
-            Some(Matches { total: Some(total), found, .. }) => {
-                missing.unquoted.push(unquoted(term, total, found));
-            }
-            Some(Matches { total: None, .. }) => drop(missing.unsearched.insert(i)),
-            None => missing.unsearched.extend([i].into_iter().chain(&mut candidates)),
         }
     }
     // Most often no document holds any of them, which one look shows.
-    let several: Vec<&str> = unmatched.iter().flat_map(|(_, words)| words).map(String::as_str).collect();
-    if several.len() > 1 && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere())
-    {
-        missing.absent = unmatched.into_iter().map(|(i, _)| i).collect();
-        return Ok(missing);
-    }
+    let several: Vec<&str> = unmatched.iter().flat_map(|u| &u.spellings).map(String::as_str).collect();
+    let is_nowhere = several.len() > 1
+        && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere());
+    // The terms of which a form may stand somewhere.
+    let mut maybe = BTreeSet::new();
+    let mut nowhere: Vec<Unmatched> = Vec::new();
     let mut unmatched = unmatched.into_iter();
-    while let Some((i, words)) = unmatched.next() {
-        match similar_to(io, &words).await? {
-            Some(similar) if similar.is_nowhere() => drop(missing.absent.insert(i)),
-            Some(similar) => missing.unquoted.push(similar.said(&terms[i])),
-            None => {
-                missing.unsearched.insert(i);
-                missing.unsearched.extend(unmatched.by_ref().map(|(i, _)| i));
+    while let Some(next) = unmatched.next() {
+        match if is_nowhere { Some(Similar::NOWHERE) } else { similar_to(io, &next.spellings).await? } {
+            Some(similar) if similar.is_nowhere() => nowhere.push(next),
+            Some(similar) => {
+                maybe.insert(next.of);
+                missing.unquoted.push(similar.said(&next.form));
             }
+            None => missing.unsearched.extend([next.of].into_iter().chain(unmatched.by_ref().map(|u| u.of))),
         }
     }
+    let mut named = BTreeSet::new();
+    nowhere.retain(|word| {
+        let is_certain = !maybe.contains(&word.of) && !missing.unsearched.contains(&word.of);
+        is_certain && named.insert(word.of)
+    });
+    missing.absent = nowhere.into_iter().map(|word| word.form.shown).collect();
     Ok(missing)
+}
+
+/// A form of a term that search does not find.
+struct Unmatched {
+    /// The index of the term.
+    of: usize,
+    form: Term,
+    /// What is looked for: the whole, and the words of it that search does not find.
+    spellings: Vec<String>,
 }
 
 /// What search says of a term.
@@ -114,6 +137,8 @@ struct Similar {
 }
 
 impl Similar {
+    const NOWHERE: Self = Self { found: Vec::new(), is_complete: true };
+
     fn is_nowhere(&self) -> bool {
         self.found.is_empty() && self.is_complete
     }
@@ -123,7 +148,7 @@ impl Similar {
         let unfound = format!("{UNFOUND} “{}”", term.shown);
         let named: Vec<String> = self.found.iter().take(NAMED).map(|entry| short(&entry.path, 200)).collect();
         match named.as_slice() {
-            [] => format!("{unfound}, but not every document could be searched for other spellings of it."),
+            [] => format!("{unfound}, but {INCOMPLETE}"),
             some => format!("{unfound} as such. Similar spellings stand in {}.", listed(some)),
         }
     }
@@ -172,6 +197,11 @@ pub(super) fn word_of(sentence: &str) -> Option<&str> {
 /// The same, if the sentence says that documents contain the word.
 pub(super) fn contained(sentence: &str) -> Option<&str> {
     word_of(sentence).filter(|_| !sentence.starts_with(UNFOUND))
+}
+
+/// The same, if the sentence names documents with similar spellings.
+pub(super) fn similarly_spelled(sentence: &str) -> Option<&str> {
+    word_of(sentence).filter(|_| sentence.starts_with(UNFOUND) && !sentence.ends_with(INCOMPLETE))
 }
 
 /// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.

@@ -96,7 +96,7 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
         return Ok(output);
     }
     match found.as_slice() {
-        [] if subject.missing.absent.len() == subject.terms.len() => {
+        [] if subject.is_absent() => {
             let words = if subject.terms.len() == 1 { "the word" } else { "one of the words" };
             Ok(execute(&format!("No document contains {words} {what}."), &[], &notes))
         }

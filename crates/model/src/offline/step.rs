@@ -60,7 +60,7 @@ pub(super) fn rare(terms: &[&str]) -> String {
 }
 
 /// Note: these terms occur nowhere.
-pub(super) fn lacks(terms: &[&str]) -> String {
+pub(super) fn lacks(terms: &[String]) -> String {
     format!("{LACKS}{}", terms.join(", "))
 }
 
@@ -178,7 +178,8 @@ fn whole_words(text: &str, max: usize) -> String {
     let end = match prefix(&text, room + 1).rfind(' ') {
         Some(end) => end,
         None => {
-            text.unicode_word_indices().map(|(at, _)| at).take_while(|at| *at <= room).last().unwrap_or(0)
+            let words = text.unicode_word_indices().map(|(at, _)| at).take_while(|at| *at <= room);
+            words.filter(|at| !text[..*at].ends_with('-')).last().unwrap_or(0)
         }
     };
     format!("{}{ELLIPSIS}", &text[..end])
@@ -278,6 +279,7 @@ mod tests {
         }
         assert_eq!(whole_words("pilot,crane", 10), "pilot,…");
         assert_eq!(whole_words("pilotcrane", 9), "…");
+        assert_eq!(whole_words("crane,boiler-valve", 16), "crane,…");
         assert_eq!(whole_words("pilot \n crane", 20), "pilot crane");
     }
 

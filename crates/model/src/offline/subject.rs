@@ -34,7 +34,9 @@ pub(super) struct Subject {
     /// Those of them that are rare.
     rare: BTreeSet<usize>,
     /// Those that no passage holds.
-    pub(super) missing: missing::Missing,
+    unheld: BTreeSet<usize>,
+    /// What is known of them.
+    missing: missing::Missing,
 }
 
 impl Subject {
@@ -74,15 +76,20 @@ impl Subject {
 
     /// Looks in all documents for the terms that no passage holds.
     pub(super) async fn look_for_missing(&mut self, io: &RoleIo) -> Result<(), RoleError> {
-        let absent = std::mem::take(&mut self.missing.absent);
-        self.missing = missing::look_for(io, &self.terms, absent).await?;
+        self.missing = missing::look_for(io, &self.terms, self.unheld.iter().copied()).await?;
         Ok(())
+    }
+
+    /// Whether no document contains any of the terms.
+    pub(super) fn is_absent(&self) -> bool {
+        let missing::Missing { absent, unquoted, unsearched } = &self.missing;
+        absent.len() == self.terms.len() && unquoted.is_empty() && unsearched.is_empty()
     }
 
     /// What is known of the terms that no passage holds.
     pub(super) fn missing_notes(&self) -> Vec<String> {
         let missing::Missing { absent, unquoted, unsearched } = &self.missing;
-        let lacks = (!absent.is_empty()).then(|| step::lacks(&self.shown(absent)));
+        let lacks = (!absent.is_empty()).then(|| step::lacks(absent));
         let unsearched = (!unsearched.is_empty()).then(|| step::unsearched(&self.shown(unsearched)));
         let unquoted = unquoted.iter().map(|sentence| step::unquoted(sentence));
         lacks.into_iter().chain(unsearched).chain(unquoted).collect()
@@ -94,8 +101,8 @@ pub(super) fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Su
     let counts = Counts::new(passages, &terms);
     let telling = counts.telling();
     let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
-    let missing = missing::Missing { absent: counts.absent(), ..missing::Missing::default() };
-    let subject = Subject { missing, terms, telling: by_weight, rare: counts.rarest(&telling) };
+    let (unheld, rare) = (counts.absent(), counts.rarest(&telling));
+    let subject = Subject { terms, telling: by_weight, rare, unheld, missing: missing::Missing::default() };
     let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
     for ranked in counts.ranked(&telling) {
         let path = ranked.passage.path;

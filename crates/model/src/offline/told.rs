@@ -30,8 +30,7 @@ pub(super) fn terms_and_absent(
     let mut absent = Vec::new();
     for word in notes.absent.iter().map(String::as_str).chain(all("absent")) {
         // Several steps may spell it in different ways.
-        let stems: Vec<Vec<String>> = key_terms(word).into_iter().map(|term| term.stems).collect();
-        if known.insert(stems) {
+        if known.insert(stems_of(word)) {
             absent.push(word.to_owned());
         }
     }
@@ -126,12 +125,21 @@ pub(super) fn consistent(
     let held = Held::of(found);
     let contained: HashSet<&str> =
         unquoted.iter().filter_map(|sentence| missing::contained(sentence)).collect();
-    absent.retain(|word| !held.holds(word) && !contained.contains(word.as_str()));
+    let similar: HashSet<Vec<Vec<String>>> =
+        unquoted.iter().filter_map(|sentence| missing::similarly_spelled(sentence)).map(stems_of).collect();
+    absent.retain(|word| {
+        !held.holds(word) && !contained.contains(word.as_str()) && !similar.contains(&stems_of(word))
+    });
     unquoted.retain(|sentence| {
         missing::word_of(sentence)
             .is_none_or(|word| !held.holds(word) && !absent.iter().any(|known| known == word))
     });
     (absent, unquoted)
+}
+
+/// What a word is compared by, in whatever form.
+fn stems_of(word: &str) -> Vec<Vec<String>> {
+    key_terms(word).into_iter().map(|term| term.stems).collect()
 }
 
 /// The words of passages.
@@ -186,9 +194,8 @@ pub(super) async fn notes(
         let quoted = payloads(input).flat_map(findings::scored);
         let held: BTreeSet<usize> = quoted.flat_map(|(p, _)| hunt::held(&p.text, &terms)).collect();
         let missing = missing::look_for(io, &terms, (0..terms.len()).filter(|i| !held.contains(i))).await?;
-        let shown = |of: BTreeSet<usize>| of.into_iter().map(|i| terms[i].shown.clone()).collect();
-        notes.unquoted = missing.unquoted;
-        (notes.absent, notes.unsearched) = (shown(missing.absent), shown(missing.unsearched));
+        notes.unsearched = missing.unsearched.into_iter().map(|i| terms[i].shown.clone()).collect();
+        (notes.absent, notes.unquoted) = (missing.absent, missing.unquoted);
     }
     Ok(notes)
 }
@@ -210,14 +217,17 @@ mod tests {
         };
         let found = [Ranked { passage, score: 1, terms: BTreeSet::new() }];
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let absent = words(&["barges", "zeppelin", "Boiler-Valve", "valve-boiler", "frobnix", "gizmo"]);
+        let absent =
+            words(&["barges", "zeppelin", "Boiler-Valve", "valve-boiler", "frobnix", "gizmos", "rotor"]);
         let (contained, similar) = (
             "1 document contains the word “frobnix”, but no passage of it was quoted: b.md.",
             "Search found no document with the word “gizmo” as such. Similar spellings stand in b.md.",
         );
+        let incomplete = "Search found no document with the word “rotor”, but not every document could be searched \
+                          for other spellings of it.";
         let held = "1 document contains the word “barge”, but no passage of it was quoted: a.md.";
-        let (absent, unquoted) = consistent(absent, words(&[contained, similar, held]), &found);
-        assert_eq!(absent, ["zeppelin", "valve-boiler", "gizmo"]);
-        assert_eq!(unquoted, [contained]);
+        let (absent, unquoted) = consistent(absent, words(&[contained, similar, incomplete, held]), &found);
+        assert_eq!(absent, ["zeppelin", "valve-boiler", "rotor"]);
+        assert_eq!(unquoted, [contained, similar]);
     }
 }

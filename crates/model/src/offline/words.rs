@@ -10,6 +10,8 @@ use unicode_segmentation::UnicodeSegmentation;
 pub(super) const TERMS: usize = 16;
 /// Maximum of bytes of a term. Anything longer is not a word.
 const TERM_BYTES: usize = 64;
+/// Other forms of a term that are searched for, too.
+const FORMS: usize = 3;
 
 /// Words that say nothing about a subject: function words of some languages, and verbs that questions use.
 const STOP: &str = "\
@@ -32,15 +34,40 @@ const STOP: &str = "\
 ";
 
 /// A word that matters, or a compound of several: `tree-agent`, `node_status`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Term {
     /// The stems by which it is compared, part by part; never empty.
     pub(super) stems: Vec<String>,
     /// The original spelling.
     pub(super) shown: String,
+    /// Other words of the same text that have the same stems, at most [`FORMS`].
+    pub(super) forms: Vec<String>,
+}
+
+impl Eq for Term {}
+
+/// Two terms are the same in whatever forms a text has them.
+impl PartialEq for Term {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.stems, &self.shown) == (&other.stems, &other.shown)
+    }
 }
 
 impl Term {
+    /// The word, and the others with the same stems, each as a term of its own.
+    pub(super) fn in_all_forms(&self) -> impl Iterator<Item = Self> {
+        let form = |shown: &String| Self { stems: self.stems.clone(), shown: shown.clone(), forms: vec![] };
+        [&self.shown].into_iter().chain(&self.forms).map(form)
+    }
+
+    fn also_as(&mut self, form: String) {
+        let same = |known: &String| known.to_lowercase() == form.to_lowercase();
+        let is_known = same(&self.shown) || self.forms.iter().any(same);
+        if !is_known && self.forms.len() < FORMS {
+            self.forms.push(form);
+        }
+    }
+
     /// The words that it has, each once.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
@@ -60,8 +87,12 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
         if terms.len() == TERMS {
             break;
         }
-        if term.shown.len() <= TERM_BYTES && !terms.iter().any(|t| t.stems == term.stems) {
-            terms.push(term);
+        if term.shown.len() > TERM_BYTES {
+            continue;
+        }
+        match terms.iter_mut().find(|known| known.stems == term.stems) {
+            Some(known) => known.also_as(term.shown),
+            None => terms.push(term),
         }
     }
     terms
@@ -85,7 +116,11 @@ fn words_that_matter(joined: &str) -> impl Iterator<Item = Term> {
         let stems = stems_of(&spelling::queried(word));
         let lower = spelling::comparable(word).to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
-        (!tiny && !stems.is_empty() && !is_stop(&lower)).then(|| Term { stems, shown: word.to_owned() })
+        (!tiny && !stems.is_empty() && !is_stop(&lower)).then(|| Term {
+            stems,
+            shown: word.to_owned(),
+            forms: vec![],
+        })
     })
 }
 
@@ -177,6 +212,18 @@ fn stem(word: &str) -> String {
     s
 }
 
+/// `word` with its stem and a plural, as words of one search: in another spelling, a text may have any of them.
+pub(super) fn with_endings(word: &str) -> String {
+    const LETTERS: usize = 4;
+    let stem = stem(word);
+    if stem.chars().count() < LETTERS || !stem.chars().all(char::is_alphabetic) {
+        return word.to_owned();
+    }
+    let plural = format!("{stem}s");
+    let others = [&stem, &plural].into_iter().filter(|other| *other != &word.to_lowercase());
+    others.fold(word.to_owned(), |all, other| format!("{all} {other}"))
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(super) fn listed<S: AsRef<str>>(items: &[S]) -> String {
     match items {
@@ -214,6 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn a_word_is_looked_for_with_endings() {
+        for (word, with) in [
+            ("email", "email emails"),
+            ("Emails", "Emails email"),
+            ("databasing", "databasing databas databass"),
+            ("gas", "gas"),
+            ("10000", "10000"),
+            ("boiler-valves", "boiler-valves"),
+        ] {
+            assert_eq!(with_endings(word), with);
+        }
+    }
+
+    #[test]
     fn words_that_look_the_same_are_the_same() {
         for written in
             ["cafés", "cafe\u{301}s", "ｃａｆéｓ", "ca\u{ad}fés", "caf&eacute;s", "**ca**fés", "ca<b>fés</b>"]
@@ -232,6 +293,11 @@ mod tests {
             .map(|t| t.shown)
             .collect();
         assert_eq!(shown, ["driver", "keep", "lease"]);
+        let lease = &key_terms("A lease, Leases, leases, leasing, leased, leasings")[0];
+        assert_eq!(
+            (lease.shown.as_str(), &lease.forms[..]),
+            ("lease", &["Leases", "leasing", "leased"].map(str::to_owned)[..])
+        );
         let compound = &key_terms("Is a tree-agent's `node_status` full-text?");
         let shown: Vec<&str> = compound.iter().map(|t| t.shown.as_str()).collect();
         assert_eq!(shown, ["tree-agent", "node_status", "full-text"]);

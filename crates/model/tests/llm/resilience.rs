@@ -102,7 +102,7 @@ async fn an_address_that_does_not_answer_at_all_is_tried_once() {
     let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
     assert_eq!(outcome.error().kind, RoleErrorKind::ProviderUnreachable);
     let message = &outcome.error().message;
-    assert!(message.contains("cannot be reached") && !message.contains("circuit"), "{message}");
+    assert!(message.contains("neither accepts nor refuses") && !message.contains("circuit"), "{message}");
 }
 
 #[tokio::test]

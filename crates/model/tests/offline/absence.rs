@@ -52,6 +52,21 @@ async fn a_word_of_a_project_that_is_not_searched_is_not_called_missing() {
     );
 }
 
+/// The documents of the others are read.
+#[tokio::test]
+async fn a_project_whose_documents_may_not_be_read_is_searched_all_the_same() {
+    let mut runner = Runner::new("How do cranes in storms hold a zeppelin or a dirigible?", 1);
+    runner.denies = true;
+    let closed = runner.documents.add_project("closed");
+    runner.documents.add_source(closed, "air.md", "# Air\n\nThe zeppelin is moored.");
+    let denied_tools = vec!["read_document".to_owned()];
+    runner.documents.set_rules(closed, ToolRules { denied_tools, ..ToolRules::default() });
+    runner.context = RunContext::default();
+    let done = runner.run().await;
+    assert!(done.document.contains("Cranes stop at 18 metres"), "{}", done.document);
+    assert!(done.document.contains("1 document contains the word “zeppelin”"), "{}", done.document);
+}
+
 /// Without a search, what was read is quoted, and nothing is called missing.
 #[tokio::test]
 async fn a_project_that_offers_no_search_is_read_all_the_same() {
@@ -174,6 +189,40 @@ async fn a_word_in_an_unknown_spelling_is_not_called_missing() {
             assert!(done.document.contains(absent), "{word} in {body}: {}", done.document);
         }
     }
+}
+
+/// If one form of a word may stand somewhere, no other form is called missing.
+#[tokio::test]
+async fn no_form_of_a_word_is_missing_if_another_may_stand_somewhere() {
+    for documents in [1, 250] {
+        for objective in [
+            "What is an email? Who sends emails?",
+            "What do emails and an email cost?",
+            "Compare the email of Rome with the emails of Oslo",
+            "email; emails; boiler-email; boiler-emails",
+            "What do boiler-emails and a boiler-email cost?",
+        ] {
+            let runner = Runner::new(objective, 3);
+            let project = runner.context.project_ids[0];
+            for i in 1..documents {
+                runner.documents.add_source(project, &format!("log/{i:03}.md"), "# Log\n\nNothing of note.");
+            }
+            runner.documents.add_source(project, "word.md", "# Page\n\nThe boiler waits for an e-mail.");
+            for document in [runner.homework(5).await.document, runner.run().await.document] {
+                let absent = document.split("No document contains ").skip(1);
+                let mut absent = absent.filter_map(|said| said.split('.').next());
+                assert!(absent.all(|words| !words.contains("email")), "{objective}: {document}");
+                assert!(document.contains("Similar spellings stand in word.md"), "{objective}: {document}");
+            }
+        }
+    }
+    // Each form is searched for: here `plan`, which is folded into `plane`.
+    let runner = Runner::new("Where are the plane and the plan?", 1);
+    let project = runner.context.project_ids[0];
+    runner.documents.add_source(project, "log.md", "---\ntags: plan\n---\n# Log\n\nAll is calm.");
+    let done = runner.run().await;
+    assert!(done.document.contains("1 document contains the word “plan”"), "{}", done.document);
+    assert!(done.document.contains("no document with the word “plane” as such"), "{}", done.document);
 }
 
 /// Marks that writers leave out, and scripts that put no spaces between words.
