@@ -265,7 +265,7 @@ mod tests {
         for (word, with) in [
             ("email", "email emails"),
             ("Emails", "Emails email"),
-            ("databasing", "databasing databas databass"),
+            ("zeppelining", "zeppelining zeppelin zeppelins"),
             ("gas", "gas"),
             ("10000", "10000"),
             ("boiler-valves", "boiler-valves"),
