@@ -182,7 +182,7 @@ async fn runs_are_removed_after_a_confirmation() {
             [("n\n", 2, "nothing was removed"), ("y\n", 0, "archived and removed")]
         {
             let terminal = Terminal::start(program("", &prune), 20, 100);
-            terminal.wait_for_text("Archive 1 run and remove them from the store? [y/N]");
+            terminal.wait_for_text("Archive 1 run and remove it from the store? [y/N]");
             terminal.press(answer);
             let (code, end) = terminal.end();
             assert_eq!(code, Some(expected), "{}", end.text);

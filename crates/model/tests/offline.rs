@@ -8,6 +8,8 @@ mod citations;
 mod evidence;
 #[path = "offline/homework.rs"]
 mod homework;
+#[path = "offline/not_searched.rs"]
+mod not_searched;
 #[path = "offline/trail.rs"]
 mod trail;
 

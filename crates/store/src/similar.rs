@@ -26,7 +26,7 @@ pub async fn search_similar<D: Documents + ?Sized>(
     if similar.is_empty() || query.limit == 0 {
         return Ok(SimilarResults::default());
     }
-    let mut found = SimilarResults { hits: Vec::new(), is_complete: true };
+    let mut found = SimilarResults { hits: Vec::new(), is_complete: similar.is_complete() };
     let project_ids = match query.context.scope {
         Scope::Global => Vec::new(),
         _ if query.context.project_ids.is_empty() => return Ok(found),
@@ -74,7 +74,7 @@ pub async fn search_similar<D: Documents + ?Sized>(
             }
         }
         if is_cut || !page.more {
-            found.is_complete = !is_cut;
+            found.is_complete &= !is_cut;
             return Ok(found);
         }
     }

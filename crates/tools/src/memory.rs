@@ -210,7 +210,7 @@ impl DocumentSource for MemoryDocuments {
                 hits.push(SearchHit { document: summary(&d), snippet, offset, score: 0.0 });
             }
         }
-        let is_complete = hits.len() <= query.limit as usize;
+        let is_complete = similar.is_complete() && hits.len() <= query.limit as usize;
         hits.truncate(query.limit as usize);
         Ok(SimilarResults { hits, is_complete })
     }

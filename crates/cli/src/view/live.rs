@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use crossterm::{cursor, queue, terminal};
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcgetpgrp, tcsetattr};
 
 use super::line::Line;
 use super::paint::{Palette, width};
@@ -58,6 +60,7 @@ impl Live {
     /// Hides the cursor.
     pub(crate) fn begin(palette: Palette) -> Result<Self, CliError> {
         HAS_HIDDEN.store(true, Ordering::Relaxed);
+        keep_output(true);
         crossterm::execute!(io::stderr(), cursor::Hide)?;
         Ok(Self { palette })
     }
@@ -131,9 +134,32 @@ pub(crate) fn restore_terminal() {
     let (done, wait) = mpsc::channel();
     std::thread::spawn(move || {
         show_cursor();
+        keep_output(false);
         let _ = done.send(());
     });
     let _ = wait.recv_timeout(RESTORE);
+}
+
+/// Whether this program told the terminal to keep its output.
+static KEEPS_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+/// At a Ctrl-C a terminal drops what it has not shown yet, which may be the sequence that shows the cursor again. With
+/// `keep` it does not, until it is told otherwise.
+fn keep_output(keep: bool) {
+    let terminal = io::stderr();
+    // Changing the modes of a terminal from the background would stop the process.
+    let is_in_front = tcgetpgrp(&terminal).is_ok_and(|group| group == getpgrp());
+    if !is_in_front || keep == KEEPS_OUTPUT.load(Ordering::Relaxed) {
+        return;
+    }
+    let Ok(mut modes) = tcgetattr(&terminal) else { return };
+    if keep && modes.local_modes.contains(LocalModes::NOFLSH) {
+        return;
+    }
+    modes.local_modes.set(LocalModes::NOFLSH, keep);
+    if tcsetattr(&terminal, OptionalActions::Now, &modes).is_ok() {
+        KEEPS_OUTPUT.store(keep, Ordering::Relaxed);
+    }
 }
 
 /// Shows the cursor again if it was ever hidden.

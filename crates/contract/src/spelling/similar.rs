@@ -17,12 +17,12 @@ const WITHIN_WORDS: usize = 6;
 /// Letters of a word that are looked for across white space, too.
 const ACROSS_WORDS: usize = 8;
 
-/// Words of a query that are looked for; a question has fewer.
-const WORDS: usize = 32;
-
 /// The letters of the words of a query.
 #[derive(Clone, Debug)]
-pub struct Similar(Vec<Needle>);
+pub struct Similar {
+    needles: Vec<Needle>,
+    is_complete: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Needle {
@@ -32,9 +32,13 @@ struct Needle {
 }
 
 impl Similar {
-    /// For the first 32 words of `query`: what stands between white space, each for itself.
+    /// Words of a query that are looked for.
+    pub const WORDS: usize = 32;
+
+    /// For the first [`WORDS`](Self::WORDS) words of `query`: what stands between white space, each for itself.
     pub fn to(query: &str) -> Self {
         let mut needles: Vec<Needle> = Vec::new();
+        let mut is_complete = true;
         for word in unsigned(&joined(query)).split_whitespace() {
             let letters = Letters::of(word).text.replace(' ', "");
             let count = letters.chars().count();
@@ -44,16 +48,24 @@ impl Similar {
                 _ => letters,
             };
             let needle = Needle { letters, count };
-            if count > 0 && needles.len() < WORDS && !needles.contains(&needle) {
-                needles.push(needle);
+            if count > 0 && !needles.contains(&needle) {
+                match needles.len() < Self::WORDS {
+                    true => needles.push(needle),
+                    false => is_complete = false,
+                }
             }
         }
-        Self(needles)
+        Self { needles, is_complete }
+    }
+
+    /// Whether all words of the query are looked for.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// True if there is nothing to look for.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.needles.is_empty()
     }
 
     /// The part of `text` in which the letters of any of the words stand in a row: a paragraph. None if they stand
@@ -79,10 +91,10 @@ impl Similar {
             let within = needle.count >= WITHIN_WORDS;
             places.any(|(at, found)| within || letters.edges[at] && letters.edges[at + found.len()])
         };
-        if self.0.iter().any(found) {
+        if self.needles.iter().any(found) {
             return true;
         }
-        let mut long = self.0.iter().filter(|needle| needle.count >= ACROSS_WORDS).peekable();
+        let mut long = self.needles.iter().filter(|needle| needle.count >= ACROSS_WORDS).peekable();
         if long.peek().is_none() {
             return false;
         }
@@ -365,6 +377,9 @@ mod tests {
             assert!(!stands(word, text), "{word} in {text}");
         }
         assert!(Similar::to(" ++ <> ").is_empty());
+        let words = |n: usize| (0..n).map(|i| format!("word{i} ")).collect::<String>();
+        assert!(Similar::to(&words(Similar::WORDS)).is_complete());
+        assert!(!Similar::to(&words(Similar::WORDS + 1)).is_complete());
         assert_eq!(Similar::to("zirvane kelp").find_in("a\n\nthe K.e.l.p\nb\n\nc"), Some("the K.e.l.p\nb"));
     }
 

@@ -117,7 +117,7 @@ fn prototype(c: char) -> char {
 }
 
 /// Controls other than blanks, and all that has no appearance: zero-width characters, bidirectional controls, variation
-/// selectors, tags. Also marks of other scripts that many fonts do not show, and the blank head of a note.
+/// selectors, tags. Also what many fonts do not show: marks and blanks of other scripts, and private characters.
 fn is_unseen(c: char) -> bool {
     let is_mark = matches!(
         c,

@@ -77,14 +77,16 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
-    let (absent, unquoted) = told::consistent(absent, told::unquoted(input, &notes), &merged);
+    let quoted = told::Held::of(&merged);
+    let (absent, unquoted) = told::consistent(absent, told::unquoted(input, &notes), &quoted);
     let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
     let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
     // Of a step, the root says it: another step may have searched for the word.
     if input.call.depth == 0
         && let Some(searched) = &searched
     {
-        gaps.extend(document::not_searched(&brief.not_searched(searched)));
+        let not_searched = brief.not_searched(searched).into_iter().filter(|word| !quoted.holds(word));
+        gaps.extend(document::not_searched(&not_searched.collect::<Vec<_>>()));
     }
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));

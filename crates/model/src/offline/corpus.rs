@@ -109,7 +109,7 @@ pub(super) struct Entry {
 pub(super) async fn all(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
-        let (entries, next) = page(io, prefix, &token, PAGE, purpose).await?;
+        let (entries, next) = page(io, prefix, &token, PAGE, purpose).await.map_err(failed)?;
         found.extend(entries);
         match next {
             Some(next) if found.len() < LISTED => token = next,
@@ -134,7 +134,7 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
     let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
     // A list that could not be had any more says nothing.
-    let is_empty = entries.is_empty() && !io.ran_out_of_tool_calls();
+    let is_empty = entries.is_empty() && !more && !io.ran_out_of_tool_calls();
     let documents = if more { number(io).await? } else { entries.len() };
     let mut counted = BTreeMap::new();
     let entries = match small {
@@ -186,7 +186,11 @@ pub(super) async fn follow(
 async fn number(io: &RoleIo) -> Result<usize, RoleError> {
     let (mut counted, mut token) = (0, String::new());
     while counted < COUNTED {
-        let (entries, next) = page(io, "", &token, PAGE, "to count the documents").await?;
+        let (entries, next) = match page(io, "", &token, PAGE, "to count the documents").await {
+            // They cannot be listed, and so not be counted.
+            Err(ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => return Ok(COUNTED),
+            page => page.map_err(failed)?,
+        };
         counted += entries.len();
         match next {
             Some(next) => token = next,
@@ -215,8 +219,9 @@ pub(super) const fn cannot_search(error: &ToolError) -> bool {
     matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. } | ToolError::Denied { .. })
 }
 
-/// The documents at `paths`, which may stand in several projects each. One that is gone is left out.
-pub(super) async fn named(io: &RoleIo, paths: &[String]) -> Result<Vec<Doc>, RoleError> {
+/// The documents at `paths`, which may stand in several projects each. One that is gone is left out. One of a project
+/// that does not list its documents is found as it was found before: by a search for `terms`.
+pub(super) async fn named(io: &RoleIo, paths: &[String], terms: &[Term]) -> Result<Vec<Doc>, RoleError> {
     let mut entries = Vec::new();
     let (mut listed, mut more) = (Vec::new(), true);
     if paths.len() > 1 {
@@ -229,14 +234,25 @@ pub(super) async fn named(io: &RoleIo, paths: &[String]) -> Result<Vec<Doc>, Rol
         };
         entries.extend(found.into_iter().filter(|e| e.path == *path));
     }
+    let is_known = |path: &&String| entries.iter().any(|entry: &Entry| entry.path == **path);
+    let unknown: Vec<&String> = paths.iter().filter(|path| !is_known(path)).collect();
+    if !unknown.is_empty() {
+        let found = search(io, terms, SEARCHED_TERMS, &mut BTreeMap::new()).await?;
+        entries.extend(found.into_iter().filter(|entry| unknown.contains(&&entry.path)));
+    }
     entries.sort();
     entries.dedup();
     read_all(io, entries).await
 }
 
+/// The first documents of the list, and whether there are more, which may only be found by a search.
 async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
-    let (entries, next) = page(io, prefix, "", SMALL_DOCUMENTS, purpose).await?;
-    Ok((entries, next.is_some()))
+    match page(io, prefix, "", SMALL_DOCUMENTS, purpose).await {
+        Ok((entries, next)) => Ok((entries, next.is_some())),
+        // The projects of the context do not list their documents.
+        Err(ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => Ok((Vec::new(), true)),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// A page of the list of documents, and the token of the next.
@@ -246,7 +262,7 @@ async fn page(
     token: &str,
     size: usize,
     purpose: &str,
-) -> Result<(Vec<Entry>, Option<String>), RoleError> {
+) -> Result<(Vec<Entry>, Option<String>), ToolError> {
     let mut args = Map::from_iter([("page_size".to_owned(), size.into())]);
     for (name, value) in [("path_prefix", prefix), ("page_token", token)] {
         if !value.is_empty() {
@@ -256,7 +272,7 @@ async fn page(
     let page = match io.call_tool(LIST_DOCUMENTS, args, purpose).await {
         Ok(page) => page,
         Err(ToolError::Budget(_)) => return Ok((Vec::new(), None)),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(error),
     };
     let next = page["nextPageToken"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
     Ok((entries(&page["documents"]), next))

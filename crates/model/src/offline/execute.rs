@@ -14,6 +14,7 @@ use super::findings::{self, FINDINGS, Known};
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
+use super::told::Held;
 use super::words::{Term, key_terms, listed};
 use super::{cited, corpus, count, heading, missing, short};
 use crate::io::RoleIo;
@@ -56,7 +57,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
         let docs = match paths.is_empty() {
             true => corpus::gather(io, call, &terms).await?.docs,
-            false => corpus::named(io, paths).await?,
+            false => corpus::named(io, paths, &terms).await?,
         };
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
         if brief.reads.is_empty() && !notes.telling.is_empty() {
@@ -257,7 +258,7 @@ fn answer(
                 }
                 None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
                 None if unread => format!("Nothing was found about {words} in what could be read."),
-                None if read == 0 => "Nothing was found: there is no document to read.".to_owned(),
+                None if read == 0 => "Nothing was found: there is no document that can be read.".to_owned(),
                 // Only search can say that no document contains them.
                 None => format!("Nothing was found about {words} in {looked}."),
             };
@@ -267,7 +268,9 @@ fn answer(
     };
     // Of a step, the root says it: another step may have searched for the word.
     if call.depth == 0 {
-        gaps.extend(document::not_searched(&brief.not_searched(&known.searched)));
+        let held = Held::of(&chosen);
+        let not_searched = brief.not_searched(&known.searched).into_iter().filter(|word| !held.holds(word));
+        gaps.extend(document::not_searched(&not_searched.collect::<Vec<_>>()));
     }
     if unread {
         gaps.push(

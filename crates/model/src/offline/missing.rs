@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, json};
 use tree_agent_contract::role::RoleError;
+use tree_agent_contract::spelling;
 use tree_agent_tools::SEARCH_DOCUMENTS;
 
 use super::corpus::{CANDIDATES, Entry, cannot_search, entries, hits};
@@ -59,22 +60,23 @@ pub(super) async fn look_for(
             }
         }
     }
-    // Most often no document holds any of them, which one look shows.
-    let several: Vec<&str> = unmatched.iter().flat_map(|u| &u.spellings).map(String::as_str).collect();
-    let is_nowhere = several.len() > 1
-        && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere());
     // The terms of which a form may stand somewhere.
     let mut maybe = BTreeSet::new();
     let mut nowhere: Vec<Unmatched> = Vec::new();
-    let mut unmatched = unmatched.into_iter();
-    while let Some(next) = unmatched.next() {
-        match if is_nowhere { Some(Similar::NOWHERE) } else { similar_to(io, &next.spellings).await? } {
-            Some(similar) if similar.is_nowhere() => nowhere.push(next),
-            Some(similar) => {
-                maybe.insert(next.of);
-                missing.unquoted.push(similar.said(&next.form));
+    for group in groups(unmatched) {
+        // Most often no document holds any of them, which one look shows.
+        let several: Vec<&str> = group.iter().flat_map(|u| &u.spellings).map(String::as_str).collect();
+        let is_nowhere = several.len() > 1
+            && similar(io, &several.join(" ")).await?.is_some_and(|similar| similar.is_nowhere());
+        for next in group {
+            match if is_nowhere { Some(Similar::NOWHERE) } else { similar_to(io, &next.spellings).await? } {
+                Some(similar) if similar.is_nowhere() => nowhere.push(next),
+                Some(similar) => {
+                    maybe.insert(next.of);
+                    missing.unquoted.push(similar.said(&next.form));
+                }
+                None => drop(missing.unsearched.insert(next.of)),
             }
-            None => missing.unsearched.extend([next.of].into_iter().chain(unmatched.by_ref().map(|u| u.of))),
         }
     }
     let mut named = BTreeSet::new();
@@ -93,6 +95,26 @@ struct Unmatched {
     form: Term,
     /// What is looked for: the whole, and the words of it that search does not find.
     spellings: Vec<String>,
+}
+
+/// Divides `all` so that one look finds the words of each group.
+fn groups(all: Vec<Unmatched>) -> Vec<Vec<Unmatched>> {
+    let mut groups: Vec<Vec<Unmatched>> = Vec::new();
+    let mut room = 0;
+    for next in all {
+        let words = next.spellings.iter().map(|spelling| spelling.split_whitespace().count()).sum();
+        match groups.last_mut() {
+            Some(group) if words <= room => {
+                room -= words;
+                group.push(next);
+            }
+            _ => {
+                room = spelling::Similar::WORDS.saturating_sub(words);
+                groups.push(vec![next]);
+            }
+        }
+    }
+    groups
 }
 
 /// What search says of a term.

@@ -170,7 +170,7 @@ async fn of_document(
     objective: &[Term],
     io: &RoleIo,
 ) -> Result<Material, RoleError> {
-    let docs = corpus::named(io, &[path.to_owned()]).await?;
+    let docs = corpus::named(io, &[path.to_owned()], &[]).await?;
     let passages: Vec<Passage> = docs.iter().flat_map(Doc::passages).collect();
     let common = common_headings(&passages);
     let inside = |passage: &Passage| {

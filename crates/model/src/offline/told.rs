@@ -115,14 +115,13 @@ pub(super) fn unquoted(input: &AggregateInput, notes: &Notes) -> Vec<String> {
     sentences.filter(|sentence| known.insert(*sentence)).map(str::to_owned).collect()
 }
 
-/// The words that occur in no document and the sentences about others, without those that `found` passages contradict:
+/// The words that occur in no document and the sentences about others, without those that are `held` by passages:
 /// documents may be added while the steps work.
 pub(super) fn consistent(
     mut absent: Vec<String>,
     mut unquoted: Vec<String>,
-    found: &[Ranked],
+    held: &Held,
 ) -> (Vec<String>, Vec<String>) {
-    let held = Held::of(found);
     let contained: HashSet<&str> =
         unquoted.iter().filter_map(|sentence| missing::contained(sentence)).collect();
     let similar: HashSet<Vec<Vec<String>>> =
@@ -143,14 +142,14 @@ fn stems_of(word: &str) -> Vec<Vec<String>> {
 }
 
 /// The words of passages.
-struct Held {
+pub(super) struct Held {
     passages: Vec<Vec<String>>,
     /// The passages that hold a stem.
     by_stem: HashMap<String, Vec<usize>>,
 }
 
 impl Held {
-    fn of(found: &[Ranked]) -> Self {
+    pub(super) fn of(found: &[Ranked]) -> Self {
         let passages: Vec<Vec<String>> = found.iter().map(|r| stems(&r.passage.text).collect()).collect();
         let mut by_stem: HashMap<String, Vec<usize>> = HashMap::new();
         for (i, stems) in passages.iter().enumerate() {
@@ -164,7 +163,8 @@ impl Held {
         Self { passages, by_stem }
     }
 
-    fn holds(&self, word: &str) -> bool {
+    /// Whether a passage holds `word`, or all words of it.
+    pub(super) fn holds(&self, word: &str) -> bool {
         let terms = key_terms(word);
         let Some(first) = terms.first().and_then(|term| term.stems.first()) else { return false };
         let may = self.by_stem.get(first).map(Vec::as_slice).unwrap_or_default();
@@ -226,7 +226,8 @@ mod tests {
         let incomplete = "Search found no document with the word “rotor”, but not every document could be searched \
                           for other spellings of it.";
         let held = "1 document contains the word “barge”, but no passage of it was quoted: a.md.";
-        let (absent, unquoted) = consistent(absent, words(&[contained, similar, incomplete, held]), &found);
+        let (absent, unquoted) =
+            consistent(absent, words(&[contained, similar, incomplete, held]), &Held::of(&found));
         assert_eq!(absent, ["zeppelin", "valve-boiler", "rotor"]);
         assert_eq!(unquoted, [contained, similar]);
     }
