@@ -120,7 +120,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await hand.reach(nodes);
     // What holds already is refused, and the dialog says so.
     await page.keyboard.type((await nodes.getAttribute('placeholder'))!);
-    await page.getByRole('dialog').getByText('are what they are to be already').waitFor();
+    await page.getByRole('dialog').getByText('already have these values').waitFor();
     await nodes.press('Control+a');
     await page.keyboard.type('40');
     await confirm(page, hand);
