@@ -1,6 +1,6 @@
 //! The client of a server.
 
-mod find;
+pub(crate) mod find;
 pub(crate) mod list;
 pub(crate) mod reconnect;
 pub(crate) mod watch;

@@ -467,7 +467,7 @@ impl State {
             // A call was lost when its driver wrote for the last time, not when its successor noticed it.
             let is_lost = matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST);
             let since = if is_lost { self.last_at } else { event.timestamp };
-            self.steering.stop_clock(is_still, since);
+            self.steering.set_clock_stopped(is_still, since);
         }
         if !matches!(&event.body, EventBody::CallStopped(e) if e.reason == LOST) {
             self.last_at = event.timestamp;

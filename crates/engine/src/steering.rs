@@ -178,7 +178,7 @@ impl Steering {
     }
 
     /// From `now` on the clock stands still, or goes on.
-    pub(crate) fn stop_clock(&mut self, is_still: bool, now: Timestamp) {
+    pub(crate) fn set_clock_stopped(&mut self, is_still: bool, now: Timestamp) {
         match (self.still_since, is_still) {
             (None, true) => self.still_since = Some(now),
             (Some(since), false) => {

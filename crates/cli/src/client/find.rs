@@ -10,6 +10,8 @@ use crate::value::RunRef;
 use crate::view::paint::fit;
 use crate::view::printable::one_line;
 
+/// What is said when a server has no run.
+pub(crate) const NO_RUNS: &str = "there are no runs yet; begin one with `tree-agent run OBJECTIVE`";
 /// Runs that are named when several have an id like the one that was given.
 const NAMED: usize = 5;
 /// Columns of an objective beside a candidate.
@@ -23,9 +25,7 @@ impl Client {
             RunRef::Recent(n) => {
                 let runs = self.newest(*n, "").await?;
                 let missing = || match runs.len() {
-                    0 => CliError::Usage(
-                        "there are no runs yet; begin one with `tree-agent run OBJECTIVE`".into(),
-                    ),
+                    0 => CliError::Usage(NO_RUNS.into()),
                     found => CliError::Usage(format!("@{n} does not exist: there are only {found} runs")),
                 };
                 runs.get(n - 1).map(|run| run.run_id).ok_or_else(missing)

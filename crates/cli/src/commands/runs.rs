@@ -12,6 +12,7 @@ pub(super) use self::row::Names;
 use self::row::{HEADERS, cells, titled};
 use super::follow::now;
 use super::watch::Reconnect;
+use crate::client::find::NO_RUNS;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
@@ -79,7 +80,7 @@ impl Runs {
     /// What is said of an empty list.
     fn nothing(&self) -> String {
         match self.filter.words() {
-            None => "there are no runs yet; begin one with `tree-agent run OBJECTIVE`".to_owned(),
+            None => NO_RUNS.to_owned(),
             Some(filter) => format!("no run matches {filter}"),
         }
     }

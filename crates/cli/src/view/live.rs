@@ -25,6 +25,8 @@ static BLOCK: Mutex<Block> = Mutex::new(Block { widths: Vec::new(), frame: Vec::
 
 /// Whether the cursor was ever hidden.
 static HAS_HIDDEN: AtomicBool = AtomicBool::new(false);
+/// Whether this program told the terminal to keep its output.
+static KEEPS_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 struct Block {
     /// The widths of the lines on the screen: a window made narrower wraps them.
@@ -139,9 +141,6 @@ pub(crate) fn restore_terminal() {
     });
     let _ = wait.recv_timeout(RESTORE);
 }
-
-/// Whether this program told the terminal to keep its output.
-static KEEPS_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 /// At a Ctrl-C a terminal drops what it has not shown yet, which may be the sequence that shows the cursor again. With
 /// `keep` it does not, until it is told otherwise.

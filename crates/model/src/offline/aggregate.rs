@@ -85,8 +85,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if input.call.depth == 0
         && let Some(searched) = &searched
     {
-        let not_searched = brief.not_searched(searched).into_iter().filter(|word| !quoted.holds(word));
-        gaps.extend(document::not_searched(&not_searched.collect::<Vec<_>>()));
+        gaps.extend(told::not_searched(&brief, searched, &quoted));
     }
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));

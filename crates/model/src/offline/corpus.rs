@@ -188,7 +188,7 @@ async fn number(io: &RoleIo) -> Result<usize, RoleError> {
     while counted < COUNTED {
         let (entries, next) = match page(io, "", &token, PAGE, "to count the documents").await {
             // They cannot be listed, and so not be counted.
-            Err(ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => return Ok(COUNTED),
+            Err(error) if is_not_offered(&error) => return Ok(COUNTED),
             page => page.map_err(failed)?,
         };
         counted += entries.len();
@@ -216,7 +216,12 @@ pub(super) async fn hits(
 
 /// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
 pub(super) const fn cannot_search(error: &ToolError) -> bool {
-    matches!(error, ToolError::Budget(_) | ToolError::UnknownTool { .. } | ToolError::Denied { .. })
+    matches!(error, ToolError::Budget(_)) || is_not_offered(error)
+}
+
+/// Whether a project of the context does not offer the tool.
+const fn is_not_offered(error: &ToolError) -> bool {
+    matches!(error, ToolError::UnknownTool { .. } | ToolError::Denied { .. })
 }
 
 /// The documents at `paths`, which may stand in several projects each. One that is gone is left out. One of a project
@@ -250,7 +255,7 @@ async fn list(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, b
     match page(io, prefix, "", SMALL_DOCUMENTS, purpose).await {
         Ok((entries, next)) => Ok((entries, next.is_some())),
         // The projects of the context do not list their documents.
-        Err(ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => Ok((Vec::new(), true)),
+        Err(error) if is_not_offered(&error) => Ok((Vec::new(), true)),
         Err(error) => Err(failed(error)),
     }
 }
@@ -335,8 +340,9 @@ async fn read_all(io: &RoleIo, mut entries: Vec<Entry>) -> Result<Vec<Doc>, Role
         }
         match read(io, entry.id, &format!("to read {}", entry.path)).await {
             Ok(body) => docs.push(Doc { id: entry.id, path: entry.path, body }),
-            // Deleted since it was listed, or of a project that does not offer its documents for reading.
-            Err(ToolError::NotFound(_) | ToolError::UnknownTool { .. } | ToolError::Denied { .. }) => {}
+            // Deleted since it was listed.
+            Err(ToolError::NotFound(_)) => {}
+            Err(error) if is_not_offered(&error) => {}
             // What was read is worth more than nothing.
             Err(ToolError::Budget(_)) => break,
             Err(error) => return Err(failed(error)),

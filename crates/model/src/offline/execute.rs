@@ -14,9 +14,8 @@ use super::findings::{self, FINDINGS, Known};
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
-use super::told::Held;
 use super::words::{Term, key_terms, listed};
-use super::{cited, corpus, count, heading, missing, short};
+use super::{cited, corpus, count, heading, missing, short, told};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -268,9 +267,7 @@ fn answer(
     };
     // Of a step, the root says it: another step may have searched for the word.
     if call.depth == 0 {
-        let held = Held::of(&chosen);
-        let not_searched = brief.not_searched(&known.searched).into_iter().filter(|word| !held.holds(word));
-        gaps.extend(document::not_searched(&not_searched.collect::<Vec<_>>()));
+        gaps.extend(told::not_searched(brief, &known.searched, &told::Held::of(&chosen)));
     }
     if unread {
         gaps.push(

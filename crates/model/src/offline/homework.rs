@@ -170,7 +170,9 @@ fn settle(items: &mut [PlanItem], brief: &HomeworkBrief) {
                 (ItemState::Dropped, format!("{}: {}", entry.status, short(&entry.summary, TASK_BYTES)))
             }
             None => match brief.refused.iter().find(|refusal| refusal.title == item.title) {
-                Some(refusal) => (ItemState::Dropped, refused(&refusal.reason)),
+                Some(refusal) => {
+                    (ItemState::Dropped, format!("{REFUSED}{}", short(&refusal.reason, TASK_BYTES)))
+                }
                 // It was not begun.
                 None => (ItemState::Todo, String::new()),
             },
@@ -181,11 +183,6 @@ fn settle(items: &mut [PlanItem], brief: &HomeworkBrief) {
             item.note = note;
         }
     }
-}
-
-/// The note of a step that the engine refused.
-fn refused(reason: &str) -> String {
-    format!("{REFUSED}{}", short(reason, TASK_BYTES))
 }
 
 /// The tasks of the last iteration.

@@ -12,7 +12,7 @@ use super::plan::{self, Task};
 use super::rank::Ranked;
 use super::step::{self, Brief, Notes};
 use super::words::{Term, key_terms, stems};
-use super::{homework, hunt, missing};
+use super::{document, homework, hunt, missing};
 use crate::io::RoleIo;
 
 /// The words by which the findings are ranked, and those that occur in no document. The children know both, because
@@ -87,6 +87,12 @@ fn searched_by(child: &ChildOutcome, planned: &[Task]) -> Option<Vec<String>> {
         None => &child.title,
     };
     Some(key_terms(asked).into_iter().map(|term| term.shown).collect())
+}
+
+/// The gap for words of the task that are not among those `searched` for and in no `quoted` passage either.
+pub(super) fn not_searched(brief: &Brief, searched: &[String], quoted: &Held) -> Option<String> {
+    let words = brief.not_searched(searched).into_iter().filter(|word| !quoted.holds(word));
+    document::not_searched(&words.collect::<Vec<_>>())
 }
 
 /// The titles of steps that were planned and not done, here and below.
