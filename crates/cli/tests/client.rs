@@ -512,7 +512,7 @@ async fn runs_are_deleted_and_the_server_says_what_it_is() {
     let deleted = fake.0.lock().unwrap().deleted.clone();
     assert_eq!(deleted, ["0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d014b".to_owned(), run_id().to_string()]);
     let status = stdout(&tree_agent(&url, &["status"]).await);
-    assert!(status.contains("0.2.0") && status.contains("maxWallClockMs 1h00m"), "{status}");
+    assert!(status.contains("0.2.0") && status.contains("maxWallClock 1h00m"), "{status}");
     let status: Value =
         serde_json::from_str(&stdout(&tree_agent(&url, &["status", "-o", "json"]).await)).unwrap();
     assert_eq!((&status["defaultModel"], &status["strategies"][0]), (&"offline".into(), &"tree".into()));
@@ -538,7 +538,8 @@ async fn changes_of_the_list_are_lines_in_a_pipe() {
     assert_eq!(lines[0]["run"]["runId"], run_id().to_string());
 }
 
-/// A newer server sends what this program does not know, in both forms: with its payload, and as a field that is unknown.
+/// A newer server sends what this program does not know, in both forms: with its payload, and as a field that is
+/// unknown.
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_a_newer_version_are_printed_and_passed_over() {
     let mut events = log(RunStatus::Completed, false);

@@ -65,9 +65,9 @@ impl Checks {
         }
     }
 
-    /// Adds an error unless `text`, trimmed, is non-empty and at most `max` bytes.
+    /// Adds an error unless `text` has a visible character and at most `max` bytes.
     pub fn text(&mut self, field: impl fmt::Display, text: &str, max: usize) {
-        self.require(!text.trim().is_empty(), &field, || "must not be empty".into());
+        self.require(!text::is_blank(text), &field, || "must not be empty".into());
         self.at_most(field, text, max);
     }
 

@@ -107,10 +107,15 @@ pub fn check_name(name: &str) -> Result<(), String> {
         }
         before = Some(c);
     }
-    if !name.chars().any(is_visible) {
+    if is_blank(name) {
         return Err("must have at least one visible character".to_owned());
     }
     Ok(())
+}
+
+/// True if nothing of `text` can be seen.
+pub fn is_blank(text: &str) -> bool {
+    !text.chars().any(is_visible)
 }
 
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';

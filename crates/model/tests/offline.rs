@@ -63,6 +63,8 @@ struct Runner {
     fail: Option<&'static str>,
     /// Steps with this in their title, or with this id, never begin, because a budget is used up.
     cuts: Option<&'static str>,
+    /// A document, path and body, that is added when all steps have ended.
+    added: Option<(&'static str, &'static str)>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
     /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
@@ -97,6 +99,7 @@ impl Runner {
             tool_calls: None,
             fail: None,
             cuts: None,
+            added: None,
             denies: false,
             cited: None,
         }
@@ -193,13 +196,8 @@ impl Runner {
                     error: Some("the disk is on fire".into()),
                     artifacts: vec![],
                 };
-                return Done {
-                    outcome,
-                    tree,
-                    document: String::new(),
-                    calls: 0,
-                    payload: Default::default(),
-                };
+                let (document, payload) = Default::default();
+                return Done { outcome, tree, document, calls: 0, payload };
             }
             let input = PlanInput {
                 homework: None,
@@ -236,6 +234,9 @@ impl Runner {
                         calls += child.calls;
                         children.push(child.outcome);
                     }
+                }
+                if let Some((path, body)) = self.added.filter(|_| depth == 0) {
+                    self.documents.add_source(self.context.project_ids[0], path, body);
                 }
                 let input = AggregateInput {
                     homework: None,

@@ -52,8 +52,7 @@ impl Status {
             info.version, info.api_version, info.schema_version, info.event_schema_version
         );
         let maxima = maxima(limits.max_budgets.unwrap_or_default());
-        let maxima: Vec<String> =
-            maxima.iter().map(|(name, most)| format!("{name} {}", shown(name, most))).collect();
+        let maxima: Vec<String> = maxima.iter().map(|(name, most)| shown(name, most)).collect();
         let rows = [
             ("server", context.server.clone()),
             ("version", versions),
@@ -92,12 +91,13 @@ fn maxima(budgets: pb::Budgets) -> Map<String, Value> {
     all.into_iter().filter_map(|(name, most)| Some((name.to_owned(), most?.into()))).collect()
 }
 
-/// A limit for people.
+/// A limit for people: `maxNodes 1,000`, `maxWallClock 1h00m`.
 fn shown(name: &str, most: &Value) -> String {
-    match most.as_u64() {
-        Some(ms) if name.ends_with("Ms") => duration(ms),
-        Some(micros) if name.ends_with("Micros") => dollars(micros),
-        Some(n) => grouped(n),
-        None => most.to_string(),
-    }
+    let (name, most) = match (name.strip_suffix("Ms"), name.strip_suffix("Micros"), most.as_u64()) {
+        (Some(name), _, Some(ms)) => (name, duration(ms)),
+        (_, Some(name), Some(micros)) => (name, dollars(micros)),
+        (.., Some(n)) => (name, grouped(n)),
+        (.., None) => (name, most.to_string()),
+    };
+    format!("{name} {most}")
 }

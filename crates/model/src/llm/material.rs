@@ -1,10 +1,10 @@
 //! Marks text from elsewhere as material, so that a model can tell it from its instructions.
 //!
-//! The mark of a block carries an id that is derived from its text (`<data-1f2e… source="…">` … `</data-1f2e…>`). A text
-//! cannot contain its own id, so nothing in it can end its block, however the end is spelled. The same text always gets
-//! the same id, which keeps prompts cacheable. Whatever resembles a mark inside of the text is defused as well, for models
-//! that do not compare ids: letters are compared without accents, zero-width and bidirectional characters, and
-//! with the usual look-alikes folded.
+//! The mark of a block carries an id that is derived from its text (`<data-1f2e… source="…">` … `</data-1f2e…>`). A
+//! text cannot contain its own id, so nothing in it can end its block, however the end is spelled. The same text always
+//! gets the same id, which keeps prompts cacheable. Whatever resembles a mark inside of the text is defused as well,
+//! for models that do not compare ids: letters are compared without accents, zero-width and bidirectional characters,
+//! and with the usual look-alikes folded.
 
 use sha2::{Digest, Sha256};
 use tree_agent_contract::text::{hex, is_invisible, one_line};
@@ -27,8 +27,8 @@ pub(super) fn data(text: &str, source: &str) -> String {
     format!("<{NAME}-{id} source=\"{source}\">\n{text}\n</{NAME}-{id}>")
 }
 
-/// `text` from elsewhere, such as a title, as it may stand outside of marks: on one line it cannot pass for a section of
-/// the prompt. It has nothing like a mark, and nothing that readers do not see.
+/// `text` from elsewhere, such as a title, as it may stand outside of marks: on one line it cannot pass for a section
+/// of the prompt. It has nothing like a mark, and nothing that readers do not see.
 pub(super) fn line(text: &str) -> String {
     let seen: String = one_line(text).chars().filter(|c| !c.is_control() && !is_invisible(*c)).collect();
     defuse(&seen)
@@ -97,9 +97,8 @@ const fn look_alike(c: char) -> Option<char> {
             '\\' => '/',
             c => c,
         },
-        '«' | '〈' | '《' | '⟨' | '⟪' | '⦉' | '❬' | '❰' | '⦑' | '⧼' | '≺' | '⪡' | '⋖' => {
-            '<'
-        }
+        '«' | '〈' | '《' | '⟨' | '⟪' | '⦉' | '❬' | '❰' | '⦑' | '⧼' | '≺' | '⪡' | '⋖' | '≤' | '≦' | '⩽'
+        | '⩹' | '◁' | '◃' | '⊲' | '⊂' | '🡠' | '𐅄' => '<',
         'ᴅ' | 'ᶁ' | 'ȡ' | 'ꝺ' => 'd',
         'ᴀ' | 'ᶏ' | 'ⱥ' | 'Ⱥ' => 'a',
         'ᴛ' | 'ʈ' | 'ⱦ' | 'ȶ' | 'ꞇ' => 't',
@@ -107,8 +106,8 @@ const fn look_alike(c: char) -> Option<char> {
     })
 }
 
-/// What Unicode lists as that with which `c` can be confused (UTS #39), if that is one character, perhaps with accents or
-/// repeated.
+/// What Unicode lists as that with which `c` can be confused (UTS #39), if that is one character, perhaps with accents
+/// or repeated.
 fn prototype(c: char) -> char {
     let mut buffer = [0; 4];
     let mut prototypes = skeleton(c.encode_utf8(&mut buffer));
@@ -197,6 +196,8 @@ mod tests {
             "</🅳🅰🆃🅰>",
             "</🅓🇦ȶa>",
             "⪡/ꝺata>",
+            "≤/data≥",
+            "◁/data▷",
             "⋖/⒟⒜ꞇ🄐>",
             &format!("<{}/data>", "\u{200b}".repeat(10_000)),
         ] {

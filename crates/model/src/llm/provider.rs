@@ -405,8 +405,18 @@ impl Provider {
         Asked { adapter, options, shows_thoughts }
     }
 
-    fn cut_off(&self) -> Failure {
-        Failure::new(FailureKind::Broken, format!("{} ended its answer in the middle", self.shown()))
+    /// The answer ended too early. If nothing of it came, the address may be that of another service.
+    fn cut_off(&self, began: bool) -> Failure {
+        let (shown, variable) = (self.shown(), self.kind.address_variable());
+        let message = match began {
+            true => format!("{shown} ended its answer in the middle"),
+            false => {
+                format!(
+                    "{shown} sent no answer of a model; check that {variable} is the address of a model server"
+                )
+            }
+        };
+        Failure::new(FailureKind::Broken, message)
     }
 
     async fn once(
@@ -427,6 +437,7 @@ impl Provider {
         let opened = self.client.exec_chat_stream(target, request, Some(&asked.options)).await;
         let mut stream = opened.map_err(|e| classify(&e, self))?.stream;
         let mut turn = Turn::default();
+        let mut began = false;
         let mut size = AnswerSize::new(asked.adapter);
         let mut pieces = ToolCalls::default();
         let mut patience = match question.reasons && !asked.shows_thoughts {
@@ -451,9 +462,7 @@ impl Provider {
                     );
                     return Err(Failure::new(FailureKind::Stalled, message));
                 }
-                Ok(None) => {
-                    return Err(self.cut_off());
-                }
+                Ok(None) => return Err(self.cut_off(began)),
                 Ok(Some(event)) => event.map_err(|e| classify(&e, self))?,
             };
             if size.add(&event) > byte_limit {
@@ -461,6 +470,7 @@ impl Provider {
             }
             if !matches!(event, ChatStreamEvent::Start | ChatStreamEvent::Heartbeat) {
                 patience = self.stall;
+                began |= !matches!(event, ChatStreamEvent::End(_));
             }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
@@ -473,7 +483,7 @@ impl Provider {
                     if matches!(asked.adapter, AdapterKind::Gemini | AdapterKind::OpenAIResp)
                         && end.captured_stop_reason.is_none() =>
                 {
-                    return Err(self.cut_off());
+                    return Err(self.cut_off(began));
                 }
                 ChatStreamEvent::ToolCallChunk(chunk) if sends_pieces(asked.adapter) => {
                     pieces.add(chunk.tool_call);

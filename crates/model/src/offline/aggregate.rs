@@ -16,7 +16,7 @@ use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::Brief;
 use super::words::Term;
-use super::{cited, corpus, count, failed, heading, short, told};
+use super::{cited, corpus, count, failed, heading, missing, short, told};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
@@ -46,7 +46,6 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let not_done = document::first_of(told::not_done(input, &notes, &planned), MAX_GAPS);
     let mut of_steps: Vec<String> = not_done.iter().map(|title| document::not_done(title)).collect();
     of_steps.extend(input.homework.iter().flat_map(|brief| homework::refusals(brief)));
-    of_steps.extend(input.children.iter().flat_map(gaps_of));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -78,7 +77,14 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
     let quoted = told::Held::of(&merged);
-    let (absent, unquoted) = told::consistent(absent, told::unquoted(input, &notes), &quoted);
+    let was_read = !io.ran_out_of_tool_calls();
+    let mut unquoted = told::unquoted(input, &notes);
+    let (absent, again) = match input.call.depth {
+        0 => missing::look_again(io, absent).await?,
+        _ => (absent, Vec::new()),
+    };
+    unquoted.extend(again);
+    let (absent, unquoted) = told::consistent(absent, unquoted, &quoted);
     let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
     let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
     // Of a step, the root says it: another step may have searched for the word.
@@ -87,6 +93,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     {
         gaps.extend(told::not_searched(&brief, searched, &quoted));
     }
+    of_steps.extend(input.children.iter().flat_map(|child| gaps_of(child, &known.absent)));
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));
     gaps.extend(known.unquoted.iter().filter(is_new).cloned());
@@ -127,7 +134,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if let Some(budget) = &input.exhausted_budget {
         gaps.insert(0, format!("The run ended early because its budget {budget} was used up."));
     }
-    if io.ran_out_of_tool_calls() {
+    if !was_read {
         gaps.insert(0, "What some steps returned was not read: the run's tool calls are used up.".to_owned());
     }
     if gaps.len() > MAX_GAPS {
@@ -229,8 +236,8 @@ fn along(all: Vec<Ranked>, terms: &[Term]) -> Vec<Ranked> {
     all.into_iter().enumerate().map(along).collect()
 }
 
-/// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents if
-/// it returned no JSON of ours.
+/// The quotations of a child with their scores and the document that holds them: from its JSON, or from its documents
+/// if it returned no JSON of ours.
 async fn returned(
     child: &ChildOutcome,
     io: &RoleIo,
@@ -253,7 +260,7 @@ async fn returned(
 }
 
 /// What a child failed to answer.
-fn gaps_of(child: &ChildOutcome) -> Vec<String> {
+fn gaps_of(child: &ChildOutcome, absent: &[String]) -> Vec<String> {
     let title = short(&child.title, 300);
     match child.status {
         NodeStatus::Failed => {
@@ -265,7 +272,8 @@ fn gaps_of(child: &ChildOutcome) -> Vec<String> {
             match assessment {
                 Some(a) if !a.met => {
                     let why = a.notes.as_deref().unwrap_or("it did not meet its criteria");
-                    vec![format!("“{title}”: {}", short(why, 1_000))]
+                    let why = told::without_former_absence(child, why, absent);
+                    vec![format!("“{title}”: {}", short(&why, 1_000))]
                 }
                 _ if child.partial => vec![format!("“{title}” is partial.")],
                 _ => Vec::new(),

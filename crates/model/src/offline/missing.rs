@@ -1,6 +1,6 @@
 //! Whether words that no passage holds stand in any document of the context: only a search over all of it can tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, json};
 use tree_agent_contract::role::RoleError;
@@ -8,7 +8,7 @@ use tree_agent_contract::spelling;
 use tree_agent_tools::SEARCH_DOCUMENTS;
 
 use super::corpus::{CANDIDATES, Entry, cannot_search, entries, hits};
-use super::words::{Term, listed, with_endings};
+use super::words::{Term, key_terms, listed, with_endings};
 use super::{count, failed, short};
 use crate::io::RoleIo;
 
@@ -31,8 +31,8 @@ pub(super) struct Missing {
 }
 
 /// Looks for each of `candidates` in all documents of the context, read or not: a full-text search counts the documents
-/// that match. A term without a match is called absent only if no document holds its letters in another spelling either,
-/// nor those of its other forms: `e-mail` may stand for `emails`.
+/// that match. A term without a match is called absent only if no document holds its letters in another spelling
+/// either, nor those of its other forms: `e-mail` may stand for `emails`.
 pub(super) async fn look_for(
     io: &RoleIo,
     terms: &[Term],
@@ -86,6 +86,34 @@ pub(super) async fn look_for(
     });
     missing.absent = nowhere.into_iter().map(|word| word.form.shown).collect();
     Ok(missing)
+}
+
+/// Looks again for words that steps have called missing, because documents may have been added since: while the run
+/// worked, or before a fork that keeps the step. Returns those that no document contains now either, and what is said of
+/// others, as in [`Missing::unquoted`]. If nothing can be looked for any more, the judgement of the steps stands.
+pub(super) async fn look_again(
+    io: &RoleIo,
+    absent: Vec<String>,
+) -> Result<(Vec<String>, Vec<String>), RoleError> {
+    let terms: Vec<Term> = absent.iter().flat_map(|word| key_terms(word)).collect();
+    let again = terms.iter().enumerate().map(|(of, form)| {
+        let spellings = vec![with_endings(&form.shown)];
+        Unmatched { of, form: form.clone(), spellings }
+    });
+    let mut unquoted = Vec::new();
+    let mut stands = HashSet::new();
+    for group in groups(again.collect()) {
+        let several: Vec<&str> = group.iter().flat_map(|u| &u.spellings).map(String::as_str).collect();
+        let Some(look) = similar(io, &several.join(" ")).await? else { break };
+        if look.is_nowhere() {
+            continue;
+        }
+        let of_group: Vec<usize> = group.iter().map(|u| u.of).collect();
+        let now = look_for(io, &terms, of_group).await?;
+        unquoted.extend(now.unquoted);
+        stands.extend(group.into_iter().map(|u| u.form.shown).filter(|word| !now.absent.contains(word)));
+    }
+    Ok((absent.into_iter().filter(|word| !stands.contains(word)).collect(), unquoted))
 }
 
 /// A form of a term that search does not find.
@@ -176,8 +204,9 @@ impl Similar {
     }
 }
 
-/// Where the letters of a term stand: of the first of `words`, which is the whole, or of the others, which are words of it
-/// that search does not find. It stands nowhere if the whole and one of the others do not. None if that cannot be told.
+/// Where the letters of a term stand: of the first of `words`, which is the whole, or of the others, which are words of
+/// it that search does not find. It stands nowhere if the whole and one of the others do not. None if that cannot be
+/// told.
 async fn similar_to(io: &RoleIo, words: &[String]) -> Result<Option<Similar>, RoleError> {
     let Some((whole, rest)) = words.split_first() else { return Ok(None) };
     let mut known = similar(io, whole).await?;

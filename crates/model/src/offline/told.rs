@@ -1,4 +1,5 @@
-//! What the planner and the steps of a node tell its aggregator of the words of the task, and of steps that were not done.
+//! What the planner and the steps of a node tell its aggregator of the words of the task, and of steps that were not
+//! done.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -142,6 +143,19 @@ pub(super) fn consistent(
     (absent, unquoted)
 }
 
+/// What a step says of its result, without its sentence about missing words if some of them are not `absent` any more.
+pub(super) fn without_former_absence(child: &ChildOutcome, said: &str, absent: &[String]) -> String {
+    let payload = child.result.as_ref().and_then(|result| result.json_payload.as_ref());
+    let former: Vec<String> =
+        payload.into_iter().flat_map(|p| findings::words(p, "absent")).map(str::to_owned).collect();
+    match document::absence(&former) {
+        Some(sentence) if former.iter().any(|word| !absent.contains(word)) => {
+            said.replace(&sentence, "").trim().to_owned()
+        }
+        _ => said.to_owned(),
+    }
+}
+
 /// What a word is compared by, in whatever form.
 fn stems_of(word: &str) -> Vec<Vec<String>> {
     key_terms(word).into_iter().map(|term| term.stems).collect()
@@ -183,8 +197,8 @@ fn payloads(input: &AggregateInput) -> impl Iterator<Item = &Map<String, Value>>
     input.children.iter().filter_map(|c| c.result.as_ref()?.json_payload.as_ref())
 }
 
-/// What the planner of the node noted. If some of it is lost, the words that no step quotes are looked for again, unless
-/// the `steps_search` for their words.
+/// What the planner of the node noted. If some of it is lost, the words that no step quotes are looked for again,
+/// unless the `steps_search` for their words.
 pub(super) async fn notes(
     input: &AggregateInput,
     brief: &Brief,

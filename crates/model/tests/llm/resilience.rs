@@ -44,6 +44,22 @@ async fn a_provider_that_stays_busy_is_overloaded() {
 }
 
 #[tokio::test]
+async fn a_server_that_serves_no_model_is_told_from_an_answer_that_broke_off() {
+    for (body, what) in [
+        (
+            "<html><body>Please sign in</body></html>",
+            "sent no answer of a model; check that TREE_AGENT_MODEL_BASE_URL",
+        ),
+        ("", "sent no answer of a model; check that TREE_AGENT_MODEL_BASE_URL"),
+        (r#"data: {"choices":[{"delta":{"content":"{"}}]}"#, "ended its answer in the middle"),
+    ] {
+        let provider = Provider::always(status(200, &format!("{body}\n\n"))).await;
+        let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+        assert!(outcome.error().message.contains(what), "{}", outcome.error().message);
+    }
+}
+
+#[tokio::test]
 async fn the_circuit_opens_and_the_node_is_blocked_until_it_closes() {
     let provider = Provider::always(status(500, "oops")).await;
     let args = LlmArgs {

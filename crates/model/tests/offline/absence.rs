@@ -161,7 +161,8 @@ async fn a_word_among_signs_escapes_and_marks_is_not_called_missing() {
     }
 }
 
-/// No rule of spelling finds these words. The answer says where something similar stands, and does not call them missing.
+/// No rule of spelling finds these words. The answer says where something similar stands, and does not call them
+/// missing.
 #[tokio::test]
 async fn a_word_in_an_unknown_spelling_is_not_called_missing() {
     for (body, word) in [
@@ -306,6 +307,31 @@ async fn a_comparison_names_what_is_missing() {
         let done = Runner::new(objective, 3).run().await;
         let said = format!("No document contains the word {missing}.");
         assert!(done.document.contains(&said), "{objective}: {}", done.document);
+    }
+}
+
+/// A step judges when it searches. A document may come later: while the run works, or before a fork that keeps the step.
+#[tokio::test]
+async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() {
+    let objective = "What is the zirvane? What does the pilot do? What is a frobnix?";
+    for (body, said) in [
+        (
+            "The zirvane is a wind.",
+            "1 document contains the word “zirvane”, but no passage of it was quoted: new.md.",
+        ),
+        (
+            "A zir-vane.",
+            "Search found no document with the word “zirvane” as such. Similar spellings stand in new.md.",
+        ),
+        ("The storm.", "No document contains the word “zirvane” or “frobnix”."),
+    ] {
+        let runner = Runner { added: Some(("new.md", body)), ..Runner::new(objective, 1) };
+        let done = runner.run().await;
+        assert!(done.document.contains(said), "{body}: {}", done.document);
+        assert!(done.document.contains("“frobnix”.\n"), "{}", done.document);
+        // What a step said in its own words is not repeated against it.
+        let is_missing = said.starts_with("No document");
+        assert_eq!(done.document.contains("the word “zirvane”."), is_missing, "{}", done.document);
     }
 }
 

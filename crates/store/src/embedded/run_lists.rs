@@ -171,7 +171,11 @@ impl Conditions {
             self.add(format!("instr(objective_folded, {text}) > 0"));
         }
         self.equals("user_id", &filter.user_id);
-        self.equals("spec ->> 'model'", &filter.model);
+        if !filter.model.is_empty() {
+            let model = self.param(text(&filter.model));
+            let answered = format!("SELECT 1 FROM json_each(usage, '$.models') m WHERE m.value = {model}");
+            self.add(format!("(spec ->> 'model' = {model} OR EXISTS ({answered}))"));
+        }
         self.any_of("strategy", filter.strategies.iter().map(|strategy| strategy.as_str()));
         for (at, operator) in [(filter.created_after, ">="), (filter.created_before, "<")] {
             if let Some(at) = at {

@@ -21,12 +21,12 @@ pub trait RunLists: Send + Sync {
     /// ended; [`StoreError::NotFound`] for an unknown run.
     async fn delete_run(&self, run: RunId) -> Result<bool, StoreError>;
 
-    /// When a run last entered a list, left one or got another status, by the store's clock; the epoch when there are no
-    /// runs.
+    /// When a run last entered a list, left one or got another status, by the store's clock; the epoch when there are
+    /// no runs.
     async fn last_list_change(&self) -> Result<Timestamp, StoreError>;
 
-    /// Runs, deleted ones included, that were created, deleted, restored or got another status after `after` (time, then
-    /// id), with the time of their latest such change, oldest first, at most `limit`.
+    /// Runs, deleted ones included, that were created, deleted, restored or got another status after `after` (time,
+    /// then id), with the time of their latest such change, oldest first, at most `limit`.
     ///
     /// A change shows when it is committed, and its time is a little earlier: a reader that follows the list must look
     /// back by as long as a transaction can take.
@@ -80,7 +80,7 @@ pub struct RunFilter {
     pub created_before: Option<Timestamp>,
     /// Only runs that have all of these labels.
     pub labels: Vec<LabelFilter>,
-    /// Only runs that were created with exactly this model; empty for all.
+    /// Only runs that were created with this model, or in which it has answered; empty for all.
     pub model: String,
     /// Only these strategies; empty for all.
     pub strategies: Vec<Strategy>,
@@ -104,7 +104,7 @@ impl RunFilter {
             && self.created_after.is_none_or(|at| run.created_at >= at)
             && self.created_before.is_none_or(|at| run.created_at < at)
             && self.labels.iter().all(|label| label.matches(&spec.labels))
-            && (self.model.is_empty() || self.model == spec.model)
+            && (self.model.is_empty() || self.model == spec.model || run.models.contains(&self.model))
             && (self.strategies.is_empty() || self.strategies.contains(&spec.strategy))
             && self.id_part.as_ref().is_none_or(|part| part.matches(run.run_id))
             && self.copy_of.is_none_or(|copied| spec.copy_of == Some(copied))

@@ -140,7 +140,10 @@ impl Conditions {
             self.add(format!("position(lower({text}) IN lower(objective)) > 0"));
         }
         self.equals("user_id", &filter.user_id);
-        self.equals("spec ->> 'model'", &filter.model);
+        if !filter.model.is_empty() {
+            let model = self.param(clean(&filter.model).into_owned());
+            self.add(format!("(spec ->> 'model' = {model} OR usage -> 'models' ? {model})"));
+        }
         self.any_of("strategy", filter.strategies.iter().map(|strategy| strategy.as_str()).collect());
         for (at, operator) in [(filter.created_after, ">="), (filter.created_before, "<")] {
             if let Some(at) = at {
@@ -177,8 +180,8 @@ impl Conditions {
             let backwards = "reverse(replace(id::text, '-', '')) COLLATE \"C\"";
             let begins = format!("id BETWEEN {low} AND {high}");
             let ends = format!("{backwards} >= {begin} AND {backwards} < {beyond}");
-            // Few runs match many digits: they are looked up first, because the planner would rather go through all runs in
-            // the order of the list.
+            // Few runs match many digits: they are looked up first, because the planner would rather go through all
+            // runs in the order of the list.
             self.add(if part.digits().len() >= MANY_DIGITS {
                 let find = |condition| format!("SELECT id FROM tree_agent_runs WHERE {condition}");
                 format!("id = ANY (ARRAY({} UNION ALL {}))", find(begins), find(ends))

@@ -28,11 +28,15 @@ async fn found(f: &Fixture, filter: RunFilter) -> Vec<u128> {
 }
 
 /// Ends run `n`, which must be free.
-async fn end(f: &Fixture, n: u128) {
+async fn end(f: &Fixture, id: RunId, models: &[&str]) {
     let claims = crate::fixture::claim(&*f.store, "a", std::time::Duration::from_secs(60), 100).await;
-    let claim = claims.iter().find(|claim| claim.run_id == run_id(n)).expect("the run is free");
+    let claim = claims.iter().find(|claim| claim.run_id == id).expect("the run is free");
     let mut end = append(claim.run_id, claim.epoch, claim.head_seq, 1);
-    end.projection.run = Some(RunRow { ended_at: Some(T0), ..run_row(RunStatus::Completed) });
+    end.projection.run = Some(RunRow {
+        ended_at: Some(T0),
+        models: models.iter().map(|model| (*model).to_owned()).collect(),
+        ..run_row(RunStatus::Completed)
+    });
     f.store.append([end].into()).await.unwrap();
     let others: Vec<_> = claims.iter().map(|claim| (claim.run_id, claim.epoch)).collect();
     f.store.release(&others).await.unwrap();
@@ -75,7 +79,7 @@ pub async fn lists_page_and_filter(f: Fixture) {
         assert_eq!(found(&f, containing).await, [3], "{text}");
     }
     assert_eq!(found(&f, RunFilter { objective_contains: "%".into(), ..of_project }).await, []);
-    end(&f, 1).await;
+    end(&f, run_id(1), &[]).await;
     let statuses = vec![RunStatus::Completed, RunStatus::Failed];
     assert_eq!(found(&f, RunFilter { statuses, ..RunFilter::default() }).await, [1]);
     let queued = RunFilter { statuses: vec![RunStatus::Queued], ..RunFilter::default() };
@@ -111,6 +115,11 @@ pub async fn every_filter_finds_what_it_names(f: Fixture) {
     assert_eq!(find(RunFilter { user_id: "ann".into(), ..any() }).await, [1, 2]);
     assert_eq!(find(RunFilter { user_id: "an".into(), ..any() }).await, []);
     assert_eq!(find(RunFilter { model: "offline".into(), ..any() }).await, [2, 4]);
+    // A model counts as well if it has answered without being asked for by name.
+    end(&f, RunId(Uuid::from_u128(3 << 124 | 3)), &["offline", "openai:x"]).await;
+    assert_eq!(find(RunFilter { model: "offline".into(), ..any() }).await, [2, 3, 4]);
+    assert_eq!(find(RunFilter { model: "openai:x".into(), ..any() }).await, [3]);
+    assert_eq!(find(RunFilter { model: "openai".into(), ..any() }).await, []);
     assert_eq!(find(RunFilter { strategies: vec![Strategy::Search], ..any() }).await, [4]);
     assert_eq!(find(RunFilter { copy_of: Some(run_id(1)), ..any() }).await, [4]);
     assert_eq!(find(RunFilter { copy_of: Some(run_id(2)), ..any() }).await, []);
@@ -155,7 +164,7 @@ pub async fn a_deleted_run_is_hidden_with_its_documents(f: Fixture) {
     assert!(!f.store.delete_run(run_id(1)).await.unwrap(), "it has not ended");
     assert!(is_missing(f.store.delete_run(run_id(9)).await.unwrap_err()));
     assert_eq!(f.store.run(run_id(1)).await.unwrap().status, RunStatus::Queued);
-    end(&f, 1).await;
+    end(&f, run_id(1), &[]).await;
     let document = match &scratchpad_create(1, "") {
         tree_agent_contract::DocumentOp::Create(document) => document.id,
         other => panic!("{other:?}"),
@@ -186,7 +195,7 @@ pub async fn changes_of_the_list_can_be_followed(f: Fixture) {
     let mut live = f.store.live_heads().await.unwrap();
     live.sort_unstable();
     assert_eq!(live, [(run_id(1), 2), (run_id(2), 2)]);
-    end(&f, 1).await;
+    end(&f, run_id(1), &[]).await;
     let ended = changes(created[1]).await;
     assert_eq!(runs(&ended), [1]);
     assert_eq!(f.store.live_heads().await.unwrap(), [(run_id(2), 2)]);

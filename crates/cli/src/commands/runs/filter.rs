@@ -29,7 +29,7 @@ pub(super) struct Filter {
     /// Only runs with this label, or with this value of it; can be repeated
     #[arg(short, long, value_name = "KEY[=VALUE]", value_parser = label)]
     label: Vec<String>,
-    /// Only runs that were created with this model
+    /// Only runs that were created with this model, or in which it has answered
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true)]
     model: String,
     /// Only runs of this strategy

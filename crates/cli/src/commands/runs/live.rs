@@ -11,7 +11,7 @@ use tree_agent_contract::{RunId, RunSummary};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use super::row::{HEADERS, Names, cells};
+use super::row::{EXPENDABLE, HEADERS, Names, cells};
 use crate::Context;
 use crate::client::Client;
 use crate::client::reconnect::Policy;
@@ -189,8 +189,8 @@ impl List {
         }
         let columns = columns.saturating_sub(1);
         let plain = Palette { colour: false };
-        let mut lines: Vec<(String, String)> =
-            table.render(palette, columns).into_iter().zip(table.render(plain, columns)).collect();
+        let drawn = |palette| table.render_within(palette, columns, EXPENDABLE);
+        let mut lines: Vec<(String, String)> = drawn(palette).into_iter().zip(drawn(plain)).collect();
         let last = self.notice.clone().unwrap_or_else(|| match lines.len() {
             0 if self.is_whole => format!("{}; Ctrl-C ends", self.nothing),
             0 => "asking for the list; Ctrl-C ends".to_owned(),

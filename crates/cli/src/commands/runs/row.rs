@@ -16,6 +16,9 @@ use crate::view::usage::{dollars, grouped};
 pub(super) const HEADERS: &[&str] =
     &["ID", "STATUS", "CREATED", "DURATION", "NODES", "COST", "MODEL", "CONTEXT", "OBJECTIVE"];
 
+/// Columns that a narrow window does without while the list is drawn, the first one first.
+pub(super) const EXPENDABLE: &[&str] = &["NODES", "CONTEXT", "CREATED"];
+
 /// Characters of the end of an id: enough to tell a few million runs apart.
 const SHORT_ID: usize = 8;
 

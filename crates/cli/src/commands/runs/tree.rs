@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::{RunId, RunSummary};
 
-/// The runs in the order of their lineage, each with its level. A fork whose parent is not among them is on the first level.
+/// The runs in the order of their lineage, each with its level. A fork whose parent is not among them is on the first
+/// level.
 pub(super) fn in_lineage(runs: Vec<RunSummary>) -> Vec<(usize, RunSummary)> {
     let listed: BTreeSet<RunId> = runs.iter().map(|run| run.run_id).collect();
     let parent_of =
