@@ -83,7 +83,8 @@ audit: ## check the licences, sources and bans of all dependencies; builds cargo
 release-api: ## at a release: write what the API may not break from here on to proto/released.json
 	@scripts/release-api
 
-fmt: ## format Rust and proto files
+fmt: ## format Rust, proto, TypeScript, Svelte and CSS files
 	@scripts/setup
 	@cargo fmt --all
 	@node_modules/.bin/buf format --write
+	@scripts/format-web --write

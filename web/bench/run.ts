@@ -17,7 +17,8 @@ interface Figure {
   unit: string;
 }
 
-const percentile = (values: number[], p: number): number => values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * p))] ?? Number.NaN;
+const percentile = (values: number[], p: number): number =>
+  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * p))] ?? Number.NaN;
 
 /** Collects what the page's probe reports. */
 async function probed(page: Page): Promise<void> {
@@ -34,7 +35,8 @@ interface Probe {
   ms: number;
   at: number;
 }
-const read = (page: Page): Promise<Probe[]> => page.evaluate(() => (globalThis as unknown as { probeLog: Probe[] }).probeLog.splice(0));
+const read = (page: Page): Promise<Probe[]> =>
+  page.evaluate(() => (globalThis as unknown as { probeLog: Probe[] }).probeLog.splice(0));
 
 function weight(): number {
   const dist = new URL('../dist/', import.meta.url);
@@ -44,8 +46,13 @@ function weight(): number {
 
 async function firstPaint(url: string, run: string, page: Page): Promise<number> {
   await page.goto(`${url}/runs/${run}`);
-  await page.waitForFunction((n) => (globalThis as unknown as { probeLog: Probe[] }).probeLog.some((p) => p.moment === 'painted' && p.seq >= n), 1);
-  await page.waitForFunction(() => (globalThis as unknown as { probeLog: Probe[] }).probeLog.some((p) => p.moment === 'layout'));
+  await page.waitForFunction(
+    (n) => (globalThis as unknown as { probeLog: Probe[] }).probeLog.some((p) => p.moment === 'painted' && p.seq >= n),
+    1,
+  );
+  await page.waitForFunction(() =>
+    (globalThis as unknown as { probeLog: Probe[] }).probeLog.some((p) => p.moment === 'layout'),
+  );
   const probes = await read(page);
   const layout = probes.find((p) => p.moment === 'layout')!;
   const painted = probes.find((p) => p.moment === 'painted' && p.at > layout.at) ?? layout;
@@ -61,7 +68,11 @@ async function stream(gateway: MockGateway, log: Log, rate: number, seconds: num
     const due = Math.min(rate * seconds, Math.floor(((performance.now() - begun) / 1000) * rate));
     for (; sent < due; sent++) {
       if (sent % 4 === 0) next = log.node((sent * 7) % 900);
-      else log.status(sent % 4 === 1 ? next : (sent * 13) % base, sent % 2 === 0 ? NodeStatus.EXECUTING : NodeStatus.WAITING);
+      else
+        log.status(
+          sent % 4 === 1 ? next : (sent * 13) % base,
+          sent % 2 === 0 ? NodeStatus.EXECUTING : NodeStatus.WAITING,
+        );
     }
     gateway.publish();
     await new Promise((resolve) => setTimeout(resolve, 10));
@@ -73,7 +84,8 @@ export async function main(): Promise<void> {
   const url = await gateway.listen();
   const browser = await launch();
   const figures: Figure[] = [];
-  const figure = (name: string, value: number, limit: number, unit: string): void => void figures.push({ name, value, limit, unit });
+  const figure = (name: string, value: number, limit: number, unit: string): void =>
+    void figures.push({ name, value, limit, unit });
   try {
     figure('page weight, gzipped', weight(), 300, 'KiB');
 
@@ -85,7 +97,10 @@ export async function main(): Promise<void> {
     figure('first useful paint, 10,000 nodes', percentile(paints, 0.5), 2000, 'ms');
 
     await page.locator('[data-connection="live"]').waitFor();
-    await page.waitForFunction((head) => Number(document.querySelector('[data-testid=seq]')?.getAttribute('data-seq')) >= head, big.head);
+    await page.waitForFunction(
+      (head) => Number(document.querySelector('[data-testid=seq]')?.getAttribute('data-seq')) >= head,
+      big.head,
+    );
     await page.getByRole('button', { name: 'Events', exact: true }).click();
     await page.waitForTimeout(1500);
     await read(page);
@@ -109,8 +124,24 @@ export async function main(): Promise<void> {
     const applied = probes.filter((p) => p.moment === 'applied').reduce((sum, p) => sum + p.ms, 0);
     figure('projection per event, 10,000 nodes', applied / events, 0.5, 'ms');
     figure('all script of the page per event, 10,000 nodes: receive, apply, lists, graph', script / events, 0.5, 'ms');
-    figure('script of one frame of the graph, p95', percentile(painted.map((p) => p.ms), 0.95), 16, 'ms');
-    figure('layout of 10,000 nodes in the worker, p95', percentile(probes.filter((p) => p.moment === 'layout').map((p) => p.ms), 0.95), 200, 'ms');
+    figure(
+      'script of one frame of the graph, p95',
+      percentile(
+        painted.map((p) => p.ms),
+        0.95,
+      ),
+      16,
+      'ms',
+    );
+    figure(
+      'layout of 10,000 nodes in the worker, p95',
+      percentile(
+        probes.filter((p) => p.moment === 'layout').map((p) => p.ms),
+        0.95,
+      ),
+      200,
+      'ms',
+    );
     await page.close();
 
     const long = new Log(runId(2), 'A run of 50,000 events');
@@ -119,15 +150,31 @@ export async function main(): Promise<void> {
     gateway.add(long);
     const log = await browser.newPage({ viewport: { width: 1440, height: 900 } });
     await log.goto(`${url}/runs/${long.run}?side=events&node=${nodeId(0)}`);
-    await log.waitForFunction(() => Number(document.querySelector('[data-testid=event-rows]')?.getAttribute('data-count')) === 50_000, undefined, { timeout: 60_000 });
-    figure('DOM elements with 50,000 events listed', await log.evaluate(() => document.querySelectorAll('*').length), 5000, '');
+    await log.waitForFunction(
+      () => Number(document.querySelector('[data-testid=event-rows]')?.getAttribute('data-count')) === 50_000,
+      undefined,
+      { timeout: 60_000 },
+    );
+    figure(
+      'DOM elements with 50,000 events listed',
+      await log.evaluate(() => document.querySelectorAll('*').length),
+      5000,
+      '',
+    );
     await log.close();
   } finally {
     await browser.close();
     await gateway.close();
   }
-  const rows = figures.map((f) => ({ figure: f.name, measured: `${f.value.toFixed(f.value < 10 ? 3 : 0)} ${f.unit}`, limit: `${f.limit} ${f.unit}`, holds: f.value <= f.limit }));
-  process.stdout.write(`${rows.map((r) => `${r.holds ? 'ok  ' : 'OVER'} ${r.figure}: ${r.measured} (limit ${r.limit})`).join('\n')}\n`);
+  const rows = figures.map((f) => ({
+    figure: f.name,
+    measured: `${f.value.toFixed(f.value < 10 ? 3 : 0)} ${f.unit}`,
+    limit: `${f.limit} ${f.unit}`,
+    holds: f.value <= f.limit,
+  }));
+  process.stdout.write(
+    `${rows.map((r) => `${r.holds ? 'ok  ' : 'OVER'} ${r.figure}: ${r.measured} (limit ${r.limit})`).join('\n')}\n`,
+  );
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}`;
   writeFileSync(new URL('./results.json', import.meta.url), `${JSON.stringify({ machine, figures }, null, 2)}\n`);
   if (rows.some((r) => !r.holds)) process.exitCode = 1;

@@ -1,5 +1,5 @@
-// Accessibility, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for assistive
-// technology, keyboard use, narrow pages.
+// Accessibility, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for
+// assistive technology, keyboard use, narrow pages.
 
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -28,12 +28,33 @@ beforeAll(async () => {
   await mkdir(join(notes, 'moon'));
   await writeFile(join(notes, 'tides.md'), '# Tides\n\nTides follow the moon.\n');
   await writeFile(join(notes, 'moon', 'dark.md'), '# Dark\n\nThe moon has no light of its own.\n');
-  await writeFile(join(notes, 'notes.md'), '# Notes\n\nIt is dark.[^1] Tides come.[^2]\n\n[^1]: Somebody said so.\n[^2]: 0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b "Tides come."\n');
+  await writeFile(
+    join(notes, 'notes.md'),
+    '# Notes\n\nIt is dark.[^1] Tides come.[^2]\n\n[^1]: Somebody said so.\n[^2]: 0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b "Tides come."\n',
+  );
   await gateway.cli('import', notes, '--project', 'Coast');
-  cited = await gateway.run('Cite the moon', 'scripted:fanout=2,depth=1,artifacts=document,result_bytes=10,cite=4', '--project', 'Coast');
-  await until(() => gateway.graph(cited), (g) => g.status === 'completed', 'it ends', 60_000);
-  done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
-  graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends', 60_000);
+  cited = await gateway.run(
+    'Cite the moon',
+    'scripted:fanout=2,depth=1,artifacts=document,result_bytes=10,cite=4',
+    '--project',
+    'Coast',
+  );
+  await until(
+    () => gateway.graph(cited),
+    (g) => g.status === 'completed',
+    'it ends',
+    60_000,
+  );
+  done = await gateway.run(
+    'Grow and lose a leaf',
+    'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0',
+  );
+  graph = await until(
+    () => gateway.graph(done),
+    (g) => g.status === 'completed',
+    'the run ends',
+    60_000,
+  );
 });
 afterAll(async () => {
   await browser?.close();
@@ -56,7 +77,8 @@ async function violations(page: Page, where: string): Promise<string[]> {
   const found = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as { axe: Axe };
     const all = (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })).violations;
-    // The cards are hidden from assistive technology, so only their contrast counts. What axe-core cannot decide is a failure.
+    // The cards are hidden from assistive technology, so only their contrast counts. What axe-core cannot decide is a
+    // failure.
     const cards = document.querySelector('.cards');
     if (cards === null || cards.childElementCount === 0) return all;
     cards.removeAttribute('aria-hidden');
@@ -64,7 +86,11 @@ async function violations(page: Page, where: string): Promise<string[]> {
     cards.setAttribute('aria-hidden', 'true');
     return [...all, ...pale.violations, ...pale.incomplete];
   });
-  return found.flatMap((v) => v.nodes.map((n) => `${where}: ${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary.split('\n')[1]?.trim().slice(0, 160)}`));
+  return found.flatMap((v) =>
+    v.nodes.map(
+      (n) => `${where}: ${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary.split('\n')[1]?.trim().slice(0, 160)}`,
+    ),
+  );
 }
 
 const THEMES: [string, BrowserContextOptions][] = [
@@ -186,8 +212,16 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     expect((await violations(page, 'too pale')).join()).toContain('color-contrast');
     await page.evaluate(() => document.styleSheets[0]!.deleteRule(0));
     await page.keyboard.press('d');
-    await page.getByTestId('document-tree').getByRole('treeitem', { name: /Scratchpad/ }).first().click();
-    await page.getByTestId('document-panel').getByText(/written/).first().waitFor();
+    await page
+      .getByTestId('document-tree')
+      .getByRole('treeitem', { name: /Scratchpad/ })
+      .first()
+      .click();
+    await page
+      .getByTestId('document-panel')
+      .getByText(/written/)
+      .first()
+      .waitFor();
     found.push(...(await violations(page, 'documents')));
     await page.keyboard.press('d');
     await page.keyboard.press('e');
@@ -283,18 +317,21 @@ describe('the tree for assistive technology', () => {
     await connection(page, 'ended');
     const tree = page.getByRole('tree', { name: 'Nodes of the run' });
     await tree.waitFor();
-    const items = await tree.getByRole('treeitem').evaluateAll((all) =>
-      all.map((e) => ({
-        id: e.getAttribute('data-node-id'),
-        status: e.getAttribute('data-status'),
-        level: Number(e.getAttribute('aria-level')),
-        place: Number(e.getAttribute('aria-posinset')),
-        siblings: Number(e.getAttribute('aria-setsize')),
-        expanded: e.getAttribute('aria-expanded'),
-        tab: (e as HTMLElement).tabIndex,
-      })),
-    );
-    const siblings = (of: GraphJson['nodes'][number]) => graph.nodes.filter((n) => (n.parentId ?? null) === (of.parentId ?? null));
+    const items = await tree
+      .getByRole('treeitem')
+      .evaluateAll((all) =>
+        all.map((e) => ({
+          id: e.getAttribute('data-node-id'),
+          status: e.getAttribute('data-status'),
+          level: Number(e.getAttribute('aria-level')),
+          place: Number(e.getAttribute('aria-posinset')),
+          siblings: Number(e.getAttribute('aria-setsize')),
+          expanded: e.getAttribute('aria-expanded'),
+          tab: (e as HTMLElement).tabIndex,
+        })),
+      );
+    const siblings = (of: GraphJson['nodes'][number]) =>
+      graph.nodes.filter((n) => (n.parentId ?? null) === (of.parentId ?? null));
     expect(new Map(items.map(({ tab: _, ...item }) => [item.id, item]))).toEqual(
       new Map(
         graph.nodes.map((n) => [
@@ -369,7 +406,11 @@ describe('without a mouse', () => {
     await page.keyboard.press('Enter');
     await page.waitForURL('**/runs');
     const row = page.locator('[data-run-id]').filter({ hasText: 'Started by keyboard' });
-    await until(() => row.getAttribute('data-status'), (s) => s === 'cancelled', 'the list says it too');
+    await until(
+      () => row.getAttribute('data-status'),
+      (s) => s === 'cancelled',
+      'the list says it too',
+    );
     await close(page);
   });
 });

@@ -34,7 +34,14 @@ export class AnthropicServer {
     await new Promise<void>((resolve) => this.#proxy!.listen(0, '127.0.0.1', resolve));
     const address = this.#proxy.address();
     const proxy = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`;
-    return { HTTPS_PROXY: proxy, NO_PROXY: '127.0.0.1', SSL_CERT_FILE: trusted, SSL_CERT_DIR: this.#folder, ANTHROPIC_API_KEY: 'sk-test-0123456789', ANTHROPIC_BASE_URL: '' };
+    return {
+      HTTPS_PROXY: proxy,
+      NO_PROXY: '127.0.0.1',
+      SSL_CERT_FILE: trusted,
+      SSL_CERT_DIR: this.#folder,
+      ANTHROPIC_API_KEY: 'sk-test-0123456789',
+      ANTHROPIC_BASE_URL: '',
+    };
   }
 
   close(): void {

@@ -41,8 +41,10 @@ function number(n: number): Buffer {
 }
 
 const rootOf = (run: string) => derived('node', raw(run), Buffer.from('root'));
-const childOf = (parent: string, version: number, step: string) => derived('node', raw(parent), number(version), Buffer.from(step));
-const artifactOf = (node: string, result: number, label: string) => derived('artifact', raw(node), number(result), Buffer.from(label));
+const childOf = (parent: string, version: number, step: string) =>
+  derived('node', raw(parent), number(version), Buffer.from(step));
+const artifactOf = (node: string, result: number, label: string) =>
+  derived('artifact', raw(node), number(result), Buffer.from(label));
 
 /** The log as another run would have written it: with the ids that follow from it. */
 function of(run: string, like: EventLine[]): EventLine[] {
@@ -67,8 +69,8 @@ function of(run: string, like: EventLine[]): EventLine[] {
 }
 
 /**
- * The log of a run like an ended one, with more nodes inserted after its root. Each number is the index of a parent; 0 is the
- * root. All ids are those that such a run would have, else no store takes it.
+ * The log of a run like an ended one, with more nodes inserted after its root. Each number is the index of a parent; 0
+ * is the root. All ids are those that such a run would have, else no store takes it.
  */
 export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
   const runId = randomUUID();
@@ -82,7 +84,15 @@ export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
     const nodeId = childOf(ids[parent]!, 1, stepId);
     ids.push(nodeId);
     depths.push(depths[parent]! + 1);
-    const payload = { ...root.payload, parentNodeId: ids[parent]!, title: `Node ${i + 1}`, depth: depths.at(-1), bandIndex: 0, stepIndex: i, stepId };
+    const payload = {
+      ...root.payload,
+      parentNodeId: ids[parent]!,
+      title: `Node ${i + 1}`,
+      depth: depths.at(-1),
+      bandIndex: 0,
+      stepIndex: i,
+      stepId,
+    };
     return { ...root, nodeId, parentNodeId: ids[parent]!, payload };
   });
   return [...log.slice(0, at + 1), ...more, ...log.slice(at + 1)].map((event, i) => ({ ...event, seq: i + 1 }));
@@ -91,8 +101,18 @@ export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
 /** Writes an archive for `tree-agent log restore` into `folder`. */
 export async function writeArchive(folder: string, log: EventLine[]): Promise<void> {
   const { runId } = log[0]!;
-  const head = { format: 'tree-agent-run', version: 1, runId, requestId: '', epoch: 1, headSeq: log.length, status: 'completed' };
-  const events = log.map(({ runId: _, ...event }) => ({ event: { ...event, parentNodeId: event.parentNodeId ?? null, id: randomUUID() } }));
+  const head = {
+    format: 'tree-agent-run',
+    version: 1,
+    runId,
+    requestId: '',
+    epoch: 1,
+    headSeq: log.length,
+    status: 'completed',
+  };
+  const events = log.map(({ runId: _, ...event }) => ({
+    event: { ...event, parentNodeId: event.parentNodeId ?? null, id: randomUUID() },
+  }));
   const lines = [{ run: head }, ...events].map((line) => `${JSON.stringify(line)}\n`).join('');
   const end = { events: events.length, documents: 0, sha256: createHash('sha256').update(lines).digest('hex') };
   await writeFile(join(folder, `${runId}.jsonl.gz`), gzipSync(`${lines}${JSON.stringify({ end })}\n`));

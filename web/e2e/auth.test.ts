@@ -50,15 +50,28 @@ describe('a gateway that requires tokens', () => {
     const seen = await shownSeq(page);
     expect(seen).toBeGreaterThan(0);
     // Meanwhile the run continues. The page, which has no access, shows what it has.
-    await until(() => gateway.graph(run), (graph) => graph.seq > seen, 'the run goes on', 60_000);
+    await until(
+      () => gateway.graph(run),
+      (graph) => graph.seq > seen,
+      'the run goes on',
+      60_000,
+    );
     expect(await shownSeq(page)).toBe(seen);
     await signIn(page, issuer.token('ann', 600));
-    await until(() => shownSeq(page), (seq) => seq > seen, 'it goes on');
+    await until(
+      () => shownSeq(page),
+      (seq) => seq > seen,
+      'it goes on',
+    );
     await connection(page, 'ended');
     const graph = await gateway.graph(run);
     expect(graph.status).toBe('completed');
     expect(await shownSeq(page)).toBe(graph.seq);
-    await until(() => page.getByTestId('event-rows').getAttribute('data-count'), (n) => n === String(graph.seq), 'every event is there, once');
+    await until(
+      () => page.getByTestId('event-rows').getAttribute('data-count'),
+      (n) => n === String(graph.seq),
+      'every event is there, once',
+    );
     expect(await treeOf(page)).toEqual(Object.fromEntries(graph.nodes.map((node) => [node.id, node.status])));
     await close(page);
   });

@@ -15,7 +15,14 @@ export function certificate(name: string): Certificate {
   const folder = mkdtempSync(join(tmpdir(), 'tree-agent-tls-'));
   const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
   const kind = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'];
-  const says = ['-subj', `/CN=${name}`, '-addext', `subjectAltName=DNS:${name},IP:127.0.0.1`, '-addext', 'basicConstraints=critical,CA:FALSE'];
+  const says = [
+    '-subj',
+    `/CN=${name}`,
+    '-addext',
+    `subjectAltName=DNS:${name},IP:127.0.0.1`,
+    '-addext',
+    'basicConstraints=critical,CA:FALSE',
+  ];
   try {
     execFileSync('openssl', ['req', '-x509', ...kind, ...says, '-keyout', key, '-out', cert], { stdio: 'ignore' });
     return { key: readFileSync(key), cert: readFileSync(cert) };

@@ -1,4 +1,5 @@
-// Two runs compared, against a real gateway: chosen in the list, both trees, the table, the text, by mouse and by keyboard.
+// Two runs compared, against a real gateway: chosen in the list, both trees, the table, the text, by mouse and by
+// keyboard.
 
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,15 +9,26 @@ import { close, open, treeItem, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
-/** Two runs of the same tree. In the second one leaf fails, one node has more leaves, and what is returned is longer. */
+/**
+ * Two runs of the same tree. In the second one leaf fails, one node has more leaves, and what is returned is longer.
+ */
 let first: string;
 let second: string;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
   first = await gateway.run('Map the coast', 'scripted:fanout=2,depth=2,artifacts=document');
-  second = await gateway.run('Map the coast', 'scripted:fanout=3,depth=2,artifacts=document,result_bytes=3000,fail=rejected,fail_titles=s1.s0');
-  for (const run of [first, second]) await until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+  second = await gateway.run(
+    'Map the coast',
+    'scripted:fanout=3,depth=2,artifacts=document,result_bytes=3000,fail=rejected,fail_titles=s1.s0',
+  );
+  for (const run of [first, second])
+    await until(
+      () => gateway.graph(run),
+      (g) => g.status === 'completed',
+      'the run ends',
+      60_000,
+    );
 });
 afterAll(async () => {
   await browser?.close();
@@ -25,7 +37,11 @@ afterAll(async () => {
 
 /** Where both graphs stand. */
 const cameras = (page: Page) =>
-  Promise.all(['graph-a', 'graph-b'].map((id) => page.getByTestId(id).evaluate((e) => [e.dataset.k, e.dataset.tx, e.dataset.ty].join())));
+  Promise.all(
+    ['graph-a', 'graph-b'].map((id) =>
+      page.getByTestId(id).evaluate((e) => [e.dataset.k, e.dataset.tx, e.dataset.ty].join()),
+    ),
+  );
 
 describe('two runs', () => {
   it('are chosen in the list, and shown side by side with what differs', async () => {
@@ -34,11 +50,25 @@ describe('two runs', () => {
     for (const run of [first, second]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();
     await page.getByRole('link', { name: 'Compare the two runs' }).click();
     await page.waitForURL(`**/compare?a=${first}&b=${second}`);
-    const diff = JSON.parse(await gateway.cli('diff', first, second, '-o', 'json', '--all')) as { counts: Record<string, number>; synthesis: { removed: number; added: number } };
+    const diff = JSON.parse(await gateway.cli('diff', first, second, '-o', 'json', '--all')) as {
+      counts: Record<string, number>;
+      synthesis: { removed: number; added: number };
+    };
     const { same, changed, onlyA, onlyB } = diff.counts;
-    await page.getByTestId('compare-counts').getByText(`${same} nodes the same, ${changed} changed, ${onlyA} only in A, ${onlyB} only in B.`).waitFor();
+    await page
+      .getByTestId('compare-counts')
+      .getByText(`${same} nodes the same, ${changed} changed, ${onlyA} only in A, ${onlyB} only in B.`)
+      .waitFor();
     const table = page.getByTestId('compare-table');
-    expect(await table.getByRole('rowheader').allInnerTexts()).toEqual(['Outcome', 'Cost', 'Tokens', 'Time', 'Nodes', 'Tool calls', 'Event']);
+    expect(await table.getByRole('rowheader').allInnerTexts()).toEqual([
+      'Outcome',
+      'Cost',
+      'Tokens',
+      'Time',
+      'Nodes',
+      'Tool calls',
+      'Event',
+    ]);
     await table.getByRole('row', { name: /^Nodes 7 13 \+6 \(\+85 %\)/ }).waitFor();
 
     // A node that only one run has keeps its place in the other graph.
@@ -57,15 +87,27 @@ describe('two runs', () => {
     await page.mouse.down();
     await page.mouse.move(box.x + 130, box.y + box.height - 60, { steps: 4 });
     await page.mouse.up();
-    await until(() => cameras(page), ([a, b]) => a === b && a !== before, 'both have moved');
+    await until(
+      () => cameras(page),
+      ([a, b]) => a === b && a !== before,
+      'both have moved',
+    );
     await graphs[0]!.hover();
     await page.mouse.wheel(0, 300);
-    const moved = await until(() => cameras(page), ([a, b]) => a === b && a !== before, 'both have zoomed');
+    const moved = await until(
+      () => cameras(page),
+      ([a, b]) => a === b && a !== before,
+      'both have zoomed',
+    );
 
     // By keyboard.
     await page.getByRole('group', { name: /^Both trees/ }).focus();
     await page.keyboard.press('ArrowRight');
-    await until(() => cameras(page), ([a, b]) => a === b && a !== moved[0], 'both have moved again');
+    await until(
+      () => cameras(page),
+      ([a, b]) => a === b && a !== moved[0],
+      'both have moved again',
+    );
     const tree = page.getByRole('tree', { name: 'Nodes compared' });
     const failed = treeItem(page, /^Changed, s1\.s0, .*status completed → failed/);
     await failed.waitFor();
@@ -80,7 +122,11 @@ describe('two runs', () => {
     await graphs[1]!.locator('[data-card][class*=selected]').waitFor();
     const rows = await tree.getByRole('treeitem').count();
     await page.getByRole('checkbox', { name: 'Differences only' }).uncheck();
-    await until(() => tree.getByRole('treeitem').count(), (n) => n > rows || n === same! + changed! + onlyA! + onlyB!, 'every node is listed');
+    await until(
+      () => tree.getByRole('treeitem').count(),
+      (n) => n > rows || n === same! + changed! + onlyA! + onlyB!,
+      'every node is listed',
+    );
 
     // The text differs, with words beside the colours.
     await page.getByRole('heading', { name: 'What they returned' }).waitFor();

@@ -5,7 +5,20 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Proxy } from './proxy';
 import { Gateway } from './gateway';
-import { beginHidden, close, connection, hide, open, openIn, show, shownSeq, streams, treeItem, treeOf, until } from './page';
+import {
+  beginHidden,
+  close,
+  connection,
+  hide,
+  open,
+  openIn,
+  show,
+  shownSeq,
+  streams,
+  treeItem,
+  treeOf,
+  until,
+} from './page';
 
 const gateway = new Gateway();
 const proxy = new Proxy();
@@ -24,10 +37,19 @@ afterAll(async () => {
 const WAITS = 'scripted:fanout=2,depth=1,latency_ms=600000';
 
 /** Resolves when the page has all events of a run that waits. */
-const quiet = (page: Page, run: string): Promise<number> => until(() => shownSeq(page), (seq) => seq >= 4, 'the run waits').then(async (seq) => {
-  await until(() => gateway.graph(run), (graph) => graph.seq === seq, 'the page has everything');
-  return seq;
-});
+const quiet = (page: Page, run: string): Promise<number> =>
+  until(
+    () => shownSeq(page),
+    (seq) => seq >= 4,
+    'the run waits',
+  ).then(async (seq) => {
+    await until(
+      () => gateway.graph(run),
+      (graph) => graph.seq === seq,
+      'the page has everything',
+    );
+    return seq;
+  });
 
 describe('a stream that is cut', () => {
   it('resumes by seq where it ended', async () => {
@@ -70,7 +92,11 @@ describe('the badge', () => {
     await hide(page);
     await connection(page, 'paused');
     const then = await shownSeq(page);
-    await until(() => gateway.graph(run), (graph) => graph.seq > then + 5, 'the run goes on');
+    await until(
+      () => gateway.graph(run),
+      (graph) => graph.seq > then + 5,
+      'the run goes on',
+    );
     await show(page);
     await connection(page, 'live');
     expect(await told()).toEqual(['connecting', 'catching-up', 'live', 'paused', 'catching-up']);

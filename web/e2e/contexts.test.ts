@@ -77,7 +77,12 @@ describe('a user', () => {
     const shown = page.getByTestId('context').filter({ hasText: 'Project context:' });
     await shown.filter({ hasText: 'Island' }).filter({ hasText: 'Harbour' }).waitFor();
     const [before, after] = [await created(first), await created(copy)];
-    expect(after).toMatchObject({ objective: before.objective, model: before.model, budgets: before.budgets, copyOf: first });
+    expect(after).toMatchObject({
+      objective: before.objective,
+      model: before.model,
+      budgets: before.budgets,
+      copyOf: first,
+    });
     expect([before.context.scope, after.context.scope]).toEqual(['global', 'multi_project']);
     // Each page leads to the other run.
     await page.getByTestId('copy-of').getByRole('link', { name: 'What do ships need?' }).click();

@@ -21,8 +21,13 @@ let graph: GraphJson;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start(), shell.open()]);
-  run = await gateway.run("Copy what isn't \"safe\" $HOME", 'scripted:fanout=2,depth=1,artifacts=document,tools=1');
-  graph = await until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+  run = await gateway.run('Copy what isn\'t "safe" $HOME', 'scripted:fanout=2,depth=1,artifacts=document,tools=1');
+  graph = await until(
+    () => gateway.graph(run),
+    (g) => g.status === 'completed',
+    'the run ends',
+    60_000,
+  );
 });
 afterAll(async () => {
   await browser?.close();
@@ -51,10 +56,18 @@ describe('copying', () => {
     await page.getByLabel('Event of the run').fill(String(then));
     await page.getByTestId('moment').waitFor();
     expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ seq: then });
-    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { seq: String(then) } });
-    expect(JSON.parse(await shell.run(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({ seq: then });
+    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({
+      graph: { seq: String(then) },
+    });
+    expect(JSON.parse(await shell.run(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({
+      seq: then,
+    });
     await page.goto(await copied(page, panel, 'URL'));
-    await until(() => shownSeq(page), (seq) => seq === then, 'its moment is shown');
+    await until(
+      () => shownSeq(page),
+      (seq) => seq === then,
+      'its moment is shown',
+    );
     await close(page);
   });
 
@@ -85,11 +98,20 @@ describe('copying', () => {
     const seq = Number(await row.getAttribute('data-seq'));
     const detail = page.locator('.detail');
     expect(JSON.parse(await copied(page, detail, 'JSON'))).toMatchObject({ runId: run, seq: String(seq) });
-    expect(JSON.parse(await shell.run(await copied(page, detail, 'grpcurl')))).toMatchObject({ events: [{ seq: String(seq) }] });
-    expect(JSON.parse(await shell.run(await copied(page, detail, 'CLI')))).toMatchObject({ seq, type: 'tree.tool_call_requested' });
+    expect(JSON.parse(await shell.run(await copied(page, detail, 'grpcurl')))).toMatchObject({
+      events: [{ seq: String(seq) }],
+    });
+    expect(JSON.parse(await shell.run(await copied(page, detail, 'CLI')))).toMatchObject({
+      seq,
+      type: 'tree.tool_call_requested',
+    });
     const url = await copied(page, detail, 'URL');
     await page.goto(url);
-    await until(() => shownSeq(page), (s) => s === seq, 'its moment is shown');
+    await until(
+      () => shownSeq(page),
+      (s) => s === seq,
+      'its moment is shown',
+    );
     await page.locator(`.event[data-seq="${seq}"]`).waitFor();
     await close(page);
   });
@@ -100,7 +122,10 @@ describe('copying', () => {
     await treeItem(page, /^s0,/).click();
     const panel = page.getByTestId('node-panel');
     const body = page.locator('[role=tabpanel]');
-    for (const [tab, text] of [['Scratchpad', 'scripted: executed'], ['Result', 'Result of s0.']] as const) {
+    for (const [tab, text] of [
+      ['Scratchpad', 'scripted: executed'],
+      ['Result', 'Result of s0.'],
+    ] as const) {
       await page.getByRole('tab', { name: tab }).click();
       if (tab === 'Result') await panel.getByRole('button', { name: 'Read' }).click();
       await body.getByText('written').waitFor();

@@ -1,5 +1,5 @@
-// The cost of a run whose model has a price: from the tokens that the model's server reports to the dollars on the page. A
-// real gateway, which takes the fake model for Anthropic's.
+// The cost of a run whose model has a price: from the tokens that the model's server reports to the dollars on the
+// page. A real gateway, which takes the fake model for Anthropic's.
 
 import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
@@ -19,17 +19,25 @@ const TOKENS = {
   plan: { fresh: 12_345, cached: 2_001, output: 678 },
   look: { fresh: 3_210, cached: 333, output: 111 },
   tools: { fresh: 5_000, cached: 1, output: 200 },
-  answers: [{ fresh: 100, cached: 7_777, output: 2_500 }, { fresh: 101, cached: 7_778, output: 4_000 }],
+  answers: [
+    { fresh: 100, cached: 7_777, output: 2_500 },
+    { fresh: 101, cached: 7_778, output: 4_000 },
+  ],
   aggregate: { fresh: 40_000, cached: 0, output: 3_000 },
   verify: { fresh: 9_001, cached: 13, output: 77 },
 } satisfies Record<string, Tokens | Tokens[]>;
 
-const price = (JSON.parse(readFileSync(new URL('../../crates/model/data/prices.json', import.meta.url), 'utf8')) as {
-  models: Record<string, { input: number; cached: number; output: number }>;
-}).models[MODEL]!;
+const price = (
+  JSON.parse(readFileSync(new URL('../../crates/model/data/prices.json', import.meta.url), 'utf8')) as {
+    models: Record<string, { input: number; cached: number; output: number }>;
+  }
+).models[MODEL]!;
 /** Millionths of a dollar: the cost of each answer is rounded up, then summed. */
 const micros = (...answers: Tokens[]): number =>
-  answers.reduce((sum, t) => sum + Math.ceil(t.fresh * price.input + t.cached * price.cached + t.output * price.output), 0);
+  answers.reduce(
+    (sum, t) => sum + Math.ceil(t.fresh * price.input + t.cached * price.cached + t.output * price.output),
+    0,
+  );
 /** As the page shows it, from a cent to a dollar. */
 const dollars = (amount: number): string => {
   expect(amount).toBeGreaterThan(10_000);
@@ -46,19 +54,28 @@ let release = (): void => {};
 const held = new Promise<void>((resolve) => (release = resolve));
 const asked = new Set<string>();
 
-const model = new LanguageModel(async ({ role, model: name, said, hasToolResults }) => {
-  asked.add(name);
-  const part = PARTS.findIndex((title) => said.includes(title));
-  if (role === 'aggregator') return { ...aggregated('As much as the moon.'), tokens: TOKENS.aggregate };
-  if (role === 'planner' && part >= 0) return { ...direct('One look.'), tokens: TOKENS.look };
-  if (role === 'planner') {
-    const steps = PARTS.map((title, i) => ({ id: `s${i}`, title, reason: 'It is a part', successCriteria: ['It is there'] }));
-    return { ...plan(steps), tokens: TOKENS.plan };
-  }
-  if (!hasToolResults) return { tools: [{ name: 'search_documents', args: { query: 'tides' } }], tokens: TOKENS.tools };
-  await held;
-  return { ...executed('Done', '# Done'), tokens: TOKENS.answers[part]! };
-}, { ...verified(), tokens: TOKENS.verify });
+const model = new LanguageModel(
+  async ({ role, model: name, said, hasToolResults }) => {
+    asked.add(name);
+    const part = PARTS.findIndex((title) => said.includes(title));
+    if (role === 'aggregator') return { ...aggregated('As much as the moon.'), tokens: TOKENS.aggregate };
+    if (role === 'planner' && part >= 0) return { ...direct('One look.'), tokens: TOKENS.look };
+    if (role === 'planner') {
+      const steps = PARTS.map((title, i) => ({
+        id: `s${i}`,
+        title,
+        reason: 'It is a part',
+        successCriteria: ['It is there'],
+      }));
+      return { ...plan(steps), tokens: TOKENS.plan };
+    }
+    if (!hasToolResults)
+      return { tools: [{ name: 'search_documents', args: { query: 'tides' } }], tokens: TOKENS.tools };
+    await held;
+    return { ...executed('Done', '# Done'), tokens: TOKENS.answers[part]! };
+  },
+  { ...verified(), tokens: TOKENS.verify },
+);
 
 const server = new AnthropicServer();
 let gateway: Gateway;
@@ -83,7 +100,8 @@ describe('what a model with a price costs', () => {
     const run = await gateway.run(OBJECTIVE, MODEL, '--max-cost', '0.9');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     const cards = async (amounts: number[]): Promise<void> => {
-      for (const [i, title] of [OBJECTIVE, ...PARTS].entries()) await card(page, title).getByText(dollars(amounts[i]!), { exact: true }).waitFor();
+      for (const [i, title] of [OBJECTIVE, ...PARTS].entries())
+        await card(page, title).getByText(dollars(amounts[i]!), { exact: true }).waitFor();
       await page.locator('header').getByText(dollars(amounts[0]!), { exact: true }).waitFor();
     };
     // Both wait for their last answer, and the cards show the cost until then.
@@ -98,20 +116,47 @@ describe('what a model with a price costs', () => {
     expect(await overview.getByTestId('cost').innerText()).toBe(dollars(total));
     await overview.getByLabel(`Cost: ${dollars(total)} of $0.900`).waitFor();
     await overview.locator('[data-copy="JSON"]').first().click();
-    const shown = JSON.parse(await page.evaluate(() => navigator.clipboard.readText())) as { nodes: { title: string; usage: object; subtreeUsage: object }[] };
+    const shown = JSON.parse(await page.evaluate(() => navigator.clipboard.readText())) as {
+      nodes: { title: string; usage: object; subtreeUsage: object }[];
+    };
 
     // The same from the server: GetRun, the command line's list and graph.
-    const { run: told } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as { run: { usage: { costMicros: string } } };
+    const { run: told } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as {
+      run: { usage: { costMicros: string } };
+    };
     expect(Number(told.usage.costMicros)).toBe(total);
-    const listed = (await gateway.cli('runs', '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { runId: string; usage: object });
-    const all = [TOKENS.plan, TOKENS.look, TOKENS.look, TOKENS.tools, TOKENS.tools, ...TOKENS.answers, TOKENS.aggregate, TOKENS.verify];
+    const listed = (await gateway.cli('runs', '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { runId: string; usage: object });
+    const all = [
+      TOKENS.plan,
+      TOKENS.look,
+      TOKENS.look,
+      TOKENS.tools,
+      TOKENS.tools,
+      ...TOKENS.answers,
+      TOKENS.aggregate,
+      TOKENS.verify,
+    ];
     const sum = (of: (t: Tokens) => number): number => all.reduce((n, t) => n + of(t), 0);
-    const whole = { inputTokens: sum((t) => t.fresh + t.cached), cachedTokens: sum((t) => t.cached), outputTokens: sum((t) => t.output), costMicros: total };
+    const whole = {
+      inputTokens: sum((t) => t.fresh + t.cached),
+      cachedTokens: sum((t) => t.cached),
+      outputTokens: sum((t) => t.output),
+      costMicros: total,
+    };
     expect(listed.find((r) => r.runId === run)!.usage).toMatchObject(whole);
     const graph = await gateway.graph(run);
     const expected = [[OBJECTIVE, root, total], ...PARTS.map((title, i) => [title, parts[i], parts[i]])];
     for (const nodes of [graph.nodes, shown.nodes]) {
-      expect(nodes.map((n) => [n.title, (n.usage as { costMicros: number }).costMicros, (n.subtreeUsage as { costMicros: number }).costMicros])).toEqual(expected);
+      expect(
+        nodes.map((n) => [
+          n.title,
+          (n.usage as { costMicros: number }).costMicros,
+          (n.subtreeUsage as { costMicros: number }).costMicros,
+        ]),
+      ).toEqual(expected);
       expect(nodes[0]!.subtreeUsage).toMatchObject(whole);
     }
 
@@ -127,16 +172,29 @@ describe('what a model with a price costs', () => {
     await panel.getByTitle(`${(333 + 1 + 7_778).toLocaleString('en')} of them cached`).waitFor();
 
     // The past shows the cost until that moment.
-    const used = (await gateway.cli('events', run, '--type', 'tree.usage_recorded', '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as { seq: number });
+    const used = (await gateway.cli('events', run, '--type', 'tree.usage_recorded', '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { seq: number });
     expect(used).toHaveLength(all.length);
     await page.getByLabel('Event of the run').fill(String(used[0]!.seq));
-    await until(() => shownSeq(page), (seq) => seq === used[0]!.seq, 'the first answer');
-    await card(page, OBJECTIVE).getByText(dollars(micros(TOKENS.plan)), { exact: true }).waitFor();
+    await until(
+      () => shownSeq(page),
+      (seq) => seq === used[0]!.seq,
+      'the first answer',
+    );
+    await card(page, OBJECTIVE)
+      .getByText(dollars(micros(TOKENS.plan)), { exact: true })
+      .waitFor();
     await page.keyboard.press('[');
     await card(page, OBJECTIVE).getByText('$').waitFor({ state: 'detached' });
 
     await page.goto(`${gateway.url}/runs`);
-    await page.locator(`[data-run-id="${run}"]`).getByTestId('row-cost').filter({ hasText: dollars(total) }).waitFor();
+    await page
+      .locator(`[data-run-id="${run}"]`)
+      .getByTestId('row-cost')
+      .filter({ hasText: dollars(total) })
+      .waitFor();
     await close(page);
   });
 });

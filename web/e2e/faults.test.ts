@@ -1,5 +1,5 @@
-// What a real gateway does not do on demand: a run that waits for its first node while it is watched, and commands that get
-// no answer or that something else overtakes. Against a gateway that replays generated logs, with the real one's
+// What a real gateway does not do on demand: a run that waits for its first node while it is watched, and commands that
+// get no answer or that something else overtakes. Against a gateway that replays generated logs, with the real one's
 // Content-Security-Policy.
 
 import { Code, ConnectError } from '@connectrpc/connect';
@@ -43,9 +43,13 @@ describe('a command', () => {
     const root = log.node(-1, 'The root');
     log.status(root, NodeStatus.EXECUTING);
     const asked: PauseRunRequest[] = [];
-    const answers = [new ConnectError('node 1 has changed with event 5, after event 4', Code.Aborted), new ConnectError('no driver answered', Code.Unavailable)];
+    const answers = [
+      new ConnectError('node 1 has changed with event 5, after event 4', Code.Aborted),
+      new ConnectError('no driver answered', Code.Unavailable),
+    ];
     gateway.pause = (request) => {
-      if (request.validateOnly) return { preview: { seq: BigInt(log.head), nodeCount: 1, reusedNodes: 3, notes: ['One call goes on.'] } };
+      if (request.validateOnly)
+        return { preview: { seq: BigInt(log.head), nodeCount: 1, reusedNodes: 3, notes: ['One call goes on.'] } };
       asked.push(request);
       const answer = answers.shift();
       if (answer !== undefined) {

@@ -1,4 +1,5 @@
-// Forks, against a real gateway with a fake model: by mouse and by keyboard, with a second page that watches the parent.
+// Forks, against a real gateway with a fake model: by mouse and by keyboard, with a second page that watches the
+// parent.
 
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,14 +9,20 @@ import { aggregated, direct, executed, LanguageModel, plan } from './language-mo
 import { close, connection, open, treeItem, until } from './page';
 import { confirm, KEYBOARD, MOUSE, type Hand } from './steer';
 
-const step = (title: string) => ({ id: title.slice(0, 5).toLowerCase(), title, reason: 'It is a shore.', successCriteria: ['It is walked.'] });
+const step = (title: string) => ({
+  id: title.slice(0, 5).toLowerCase(),
+  title,
+  reason: 'It is a shore.',
+  successCriteria: ['It is walked.'],
+});
 const SEALS = 'Count the seals, too.';
 
 /** What the executors were asked. */
 const asked: string[] = [];
 const model = new LanguageModel(({ role, said }) => {
   const last = said.slice(said.lastIndexOf('"user"'));
-  if (role === 'planner') return /(North|South) shore/.test(last) ? direct('One walk.') : plan([step('North shore'), step('South shore')]);
+  if (role === 'planner')
+    return /(North|South) shore/.test(last) ? direct('One walk.') : plan([step('North shore'), step('South shore')]);
   if (role === 'aggregator') return aggregated(said.includes('Nine seals') ? 'Walked, with nine seals.' : 'Walked.');
   asked.push(said);
   return said.includes(SEALS) ? executed('Nine seals.', '# Nine seals') : executed('Walked.', '# Walked');
@@ -37,7 +44,11 @@ afterAll(async () => {
 /** Waits until the page shows a run other than these, and returns its id. */
 async function other(page: Page, ...known: string[]): Promise<string> {
   const at = (): string => /\/runs\/([0-9a-f-]+)$/.exec(new URL(page.url()).pathname)?.[1] ?? '';
-  return until(async () => at(), (id) => id !== '' && !known.includes(id), 'the fork is opened');
+  return until(
+    async () => at(),
+    (id) => id !== '' && !known.includes(id),
+    'the fork is opened',
+  );
 }
 
 /** The event after which both leaves are at work. */
@@ -57,8 +68,15 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     const objective = `Walk the island ${name}`;
     const calls = (): string[] => asked.filter((said) => said.includes(objective));
     const run = await gateway.run(objective, 'llm');
-    const ended = await until(() => gateway.graph(run), (graph) => graph.status === 'completed', 'the run ends');
-    const [page, second] = await Promise.all([open(browser, `${gateway.url}/runs/${run}`), open(browser, `${gateway.url}/runs/${run}`)]);
+    const ended = await until(
+      () => gateway.graph(run),
+      (graph) => graph.status === 'completed',
+      'the run ends',
+    );
+    const [page, second] = await Promise.all([
+      open(browser, `${gateway.url}/runs/${run}`),
+      open(browser, `${gateway.url}/runs/${run}`),
+    ]);
     await Promise.all([connection(page, 'ended'), connection(second, 'ended')]);
     expect(calls().length).toBe(2);
 
@@ -72,7 +90,9 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await hand.tick(dialog.getByRole('radio', { name: 'Do it again' }));
     await hand.reach(dialog.getByLabel('Guidance'));
     await page.keyboard.type(SEALS);
-    expect(await confirm(page, hand)).toMatch(/Re-runs 2 nodes, about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 1\./);
+    expect(await confirm(page, hand)).toMatch(
+      /Re-runs 2 nodes, about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 1\./,
+    );
     const fork = await other(page, run);
     await connection(page, 'ended');
     expect(calls().length).toBe(3);
@@ -86,10 +106,16 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await origin.getByText(`after event ${ended.seq}`).waitFor();
     await origin.getByText(SEALS).waitFor();
     // Whoever watches the run sees that it was forked.
-    await second.getByTestId('command-notice').filter({ hasText: `forked by a user after event ${ended.seq}` }).waitFor();
+    await second
+      .getByTestId('command-notice')
+      .filter({ hasText: `forked by a user after event ${ended.seq}` })
+      .waitFor();
     await hand.press(page, `[data-testid=fork-of] a[href^="/compare"]`);
     await page.waitForURL(`**/compare?a=${run}&b=${fork}`);
-    await page.getByTestId('compare-counts').getByText('1 node the same, 2 changed, 0 only in A, 0 only in B.').waitFor();
+    await page
+      .getByTestId('compare-counts')
+      .getByText('1 node the same, 2 changed, 0 only in A, 0 only in B.')
+      .waitFor();
     await page.goBack();
     await origin.waitFor();
     await hand.press(page, `[data-testid=fork-of] a[href^="/runs/${run}"]`);
@@ -135,7 +161,9 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await hand.press(page, 'dialog section [data-add]');
     await hand.reach(more.getByLabel('Title of step 3 of band 1'));
     await page.keyboard.type('South shore again');
-    expect(await confirm(page, hand)).toMatch(/about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 2\. Shares the log up to event/);
+    expect(await confirm(page, hand)).toMatch(
+      /about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 2\. Shares the log up to event/,
+    );
     const planned = await other(page, run, fork, retried, early);
     await connection(page, 'ended');
     await treeItem(page, /^South shore again, Completed, executor$/).waitFor();
@@ -146,11 +174,25 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.getByTestId('fork-of').getByRole('link', { name: objective }).click();
     await hand.press(page, `a[href="/runs?parent=${run}"]`);
     const rows = page.locator('[data-run-id]');
-    await until(() => rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-run-id')).sort().join()), (ids) => ids === [fork, retried, early, planned].sort().join(), 'the forks are listed');
+    await until(
+      () =>
+        rows.evaluateAll((all) =>
+          all
+            .map((row) => row.getAttribute('data-run-id'))
+            .sort()
+            .join(),
+        ),
+      (ids) => ids === [fork, retried, early, planned].sort().join(),
+      'the forks are listed',
+    );
     expect(await gateway.graph(run)).toEqual(ended);
     expect(await second.getByTestId('seq').getAttribute('data-seq')).toBe(String(ended.seq));
     await treeItem(second, /^South shore, Completed, executor$/).waitFor();
-    await until(() => second.getByTestId('forks').getByRole('listitem').count(), (n) => n === 4, 'all forks');
+    await until(
+      () => second.getByTestId('forks').getByRole('listitem').count(),
+      (n) => n === 4,
+      'all forks',
+    );
     expect(await second.getByTestId('fork-of').count()).toBe(0);
     await close(page);
     await close(second);

@@ -22,7 +22,15 @@ interface UsageJson {
 export interface GraphJson {
   status: string;
   seq: number;
-  nodes: { id: string; title: string; status: string; parentId?: string | null; depth: number; usage: UsageJson; subtreeUsage: UsageJson }[];
+  nodes: {
+    id: string;
+    title: string;
+    status: string;
+    parentId?: string | null;
+    depth: number;
+    usage: UsageJson;
+    subtreeUsage: UsageJson;
+  }[];
 }
 
 export class Gateway {
@@ -40,19 +48,27 @@ export class Gateway {
   }
 
   async start(): Promise<void> {
-    if (!existsSync(BINARY)) throw new Error(`${BINARY} is not there: build it with "cargo build -p tree-agent-cli", or set TREE_AGENT_BIN`);
+    if (!existsSync(BINARY))
+      throw new Error(`${BINARY} is not there: build it with "cargo build -p tree-agent-cli", or set TREE_AGENT_BIN`);
     if (this.#data === '') {
       this.#data = await mkdtemp(join(tmpdir(), 'tree-agent-web-'));
       this.#port = await Port.claim();
       this.url = `http://127.0.0.1:${this.#port.number}`;
     }
     const listen = this.url.replace('http://', '');
-    this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data, ...this.#options], { stdio: 'ignore', env: { ...process.env, ...this.#env } });
+    this.#process = spawn(BINARY, ['dev', '--listen', listen, '--data-dir', this.#data, ...this.#options], {
+      stdio: 'ignore',
+      env: { ...process.env, ...this.#env },
+    });
     const until = Date.now() + 60_000;
     for (;;) {
-      const page = await fetch(this.url).then((r) => r.text(), () => '');
+      const page = await fetch(this.url).then(
+        (r) => r.text(),
+        () => '',
+      );
       if (page.includes('id="app"')) return;
-      if (page.includes('was not built into this server')) throw new Error('the binary has no UI in it: build web first, then the binary');
+      if (page.includes('was not built into this server'))
+        throw new Error('the binary has no UI in it: build web first, then the binary');
       if (Date.now() > until) throw new Error(`${BINARY} dev did not answer on ${this.url} within a minute`);
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -82,9 +98,10 @@ export class Gateway {
 
   /** Runs a command against this gateway and returns its standard output. */
   async cli(...args: string[]): Promise<string> {
-    const { stdout } = await run(BINARY, [...args, '--server', this.url], { maxBuffer: 64 << 20, env: { ...process.env, ...this.#env } }).catch(
-      (error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }),
-    );
+    const { stdout } = await run(BINARY, [...args, '--server', this.url], {
+      maxBuffer: 64 << 20,
+      env: { ...process.env, ...this.#env },
+    }).catch((error: { stdout?: string; code?: number }) => ({ stdout: error.stdout ?? '' }));
     return stdout;
   }
 
@@ -97,13 +114,19 @@ export class Gateway {
 
   /** Calls a method such as `RunService/GetRun` over gRPC and returns its answer. */
   async rpc(method: string, request: string): Promise<string> {
-    const { stdout } = await run(BUF, ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`], { maxBuffer: 64 << 20 });
+    const { stdout } = await run(
+      BUF,
+      ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`],
+      { maxBuffer: 64 << 20 },
+    );
     return stdout;
   }
 
   /** The server's graph of a run, at its head or after an event. */
   async graph(run: string, seq?: number): Promise<GraphJson> {
-    return JSON.parse(await this.cli('graph', run, '--format', 'json', ...(seq === undefined ? [] : ['--at', String(seq)]))) as GraphJson;
+    return JSON.parse(
+      await this.cli('graph', run, '--format', 'json', ...(seq === undefined ? [] : ['--at', String(seq)])),
+    ) as GraphJson;
   }
 
   /** Starts a run and returns its id without waiting for its end. */

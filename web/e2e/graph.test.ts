@@ -1,5 +1,5 @@
-// The graph, against a real gateway: how every state looks, also to colour-blind users; when it is laid out; what live events
-// do not change.
+// The graph, against a real gateway: how every state looks, also to colour-blind users; when it is laid out; what live
+// events do not change.
 
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -35,7 +35,14 @@ const model = new LanguageModel(async ({ role, said, hasToolResults }) => {
   if (depth === 2 && said.includes(BY_ONE)) await new Promise<void>((resolve) => turns.push(resolve));
   else if (depth === 2) await held;
   if (depth === (once ? 1 : 3)) return direct('Small.');
-  return plan([1, 2, 3].map((n) => ({ id: `s${n}`, title: title === undefined ? `Part ${n}` : `${title}.${n}`, reason: 'It is a part', successCriteria: ['It is there'] })));
+  return plan(
+    [1, 2, 3].map((n) => ({
+      id: `s${n}`,
+      title: title === undefined ? `Part ${n}` : `${title}.${n}`,
+      reason: 'It is a part',
+      successCriteria: ['It is there'],
+    })),
+  );
 });
 
 let gateway: Gateway;
@@ -43,7 +50,9 @@ let browser: Browser;
 
 beforeAll(async () => {
   await model.listen();
-  gateway = new Gateway(['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', model.url], { OPENAI_API_KEY: 'sk-test-0123456789' });
+  gateway = new Gateway(['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', model.url], {
+    OPENAI_API_KEY: 'sk-test-0123456789',
+  });
   [browser] = await Promise.all([launch(), gateway.start()]);
 });
 afterAll(async () => {
@@ -60,14 +69,21 @@ interface Told {
   type: string;
   payload: { status?: string };
 }
-const events = async (run: string): Promise<Told[]> => (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as Told);
+const events = async (run: string): Promise<Told[]> =>
+  (await gateway.cli('events', run, '-o', 'jsonl'))
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Told);
 
 /** The hue of an element's colour, in degrees. */
 const hue = (of: Locator): Promise<number> =>
   of.evaluate((e) => {
-    const [r, g, b] = getComputedStyle(e).backgroundColor.match(/[\d.]+/g)!.map(Number) as [number, number, number];
+    const [r, g, b] = getComputedStyle(e)
+      .backgroundColor.match(/[\d.]+/g)!
+      .map(Number) as [number, number, number];
     const [most, least] = [Math.max(r, g, b), Math.min(r, g, b)];
-    const sixth = most === r ? (g - b) / (most - least) : most === g ? 2 + (b - r) / (most - least) : 4 + (r - g) / (most - least);
+    const sixth =
+      most === r ? (g - b) / (most - least) : most === g ? 2 + (b - r) / (most - least) : 4 + (r - g) / (most - least);
     return (sixth * 60 + 360) % 360;
   });
 
@@ -80,8 +96,16 @@ describe('a card', () => {
   it('shows every state by icon, word, colour and border, in one shape', async () => {
     const run = await gateway.run('Go through it', 'scripted:fanout=2,depth=1,tools=1,fail=rejected,fail_titles=s1');
     const stuck = await gateway.run('Be stuck', 'scripted:fanout=2,depth=1,fail=unreachable,fail_titles=s1');
-    await until(() => gateway.graph(run), (graph) => graph.status === 'completed', 'the run ends');
-    await until(() => gateway.graph(stuck), (graph) => graph.nodes.some((n) => n.status === 'blocked'), 'a node is blocked');
+    await until(
+      () => gateway.graph(run),
+      (graph) => graph.status === 'completed',
+      'the run ends',
+    );
+    await until(
+      () => gateway.graph(stuck),
+      (graph) => graph.nodes.some((n) => n.status === 'blocked'),
+      'a node is blocked',
+    );
     await gateway.cli('cancel', stuck);
     const logs = new Map(await Promise.all([run, stuck].map(async (id) => [id, await events(id)] as const)));
     const looks: [string, string, string, string, number[] | undefined][] = [
@@ -105,14 +129,22 @@ describe('a card', () => {
       const icons = new Set<string>();
       const shapes = new Set<string>();
       for (const [of, status, word, border, range] of looks) {
-        const event = logs.get(of)!.find((e) => (e.type === 'tree.node_status' && e.payload.status === status) || e.type === `tree.node_${status}`)!;
+        const event = logs
+          .get(of)!
+          .find(
+            (e) => (e.type === 'tree.node_status' && e.payload.status === status) || e.type === `tree.node_${status}`,
+          )!;
         const page = pages.get(of)!;
         await page.getByLabel('Event of the run').fill(String(event.seq));
         const card = page.locator(`[data-card="${event.nodeId}"][data-status="${status}"]`);
         await card.getByText(word, { exact: true }).waitFor();
         const style = await card.evaluate((e) => {
           const { borderTopStyle, borderRadius, width, height } = getComputedStyle(e);
-          return { border: borderTopStyle, shape: `${width} x ${height}, ${borderRadius}`, icon: e.querySelector('.status svg')!.innerHTML };
+          return {
+            border: borderTopStyle,
+            shape: `${width} x ${height}, ${borderRadius}`,
+            icon: e.querySelector('.status svg')!.innerHTML,
+          };
         });
         expect([status, style.border]).toEqual([status, border]);
         icons.add(style.icon);
@@ -131,9 +163,15 @@ describe('a card', () => {
 
   it('shows the running tool, its role and its band', async () => {
     const run = await gateway.run('Use a tool', 'scripted:fanout=2,depth=1,bands=2,tools=1');
-    await until(() => gateway.graph(run), (graph) => graph.status === 'completed', 'the run ends');
+    await until(
+      () => gateway.graph(run),
+      (graph) => graph.status === 'completed',
+      'the run ends',
+    );
     const step = (await gateway.graph(run)).nodes.at(-1)!;
-    const [asked, answered] = (await events(run)).filter((e) => e.type.startsWith('tree.tool_call_') && e.nodeId === step.id).slice(-2);
+    const [asked, answered] = (await events(run))
+      .filter((e) => e.type.startsWith('tree.tool_call_') && e.nodeId === step.id)
+      .slice(-2);
     const page = await open(browser, `${gateway.url}/runs/${run}?seq=${asked!.seq}`);
     const card = page.locator(`[data-card="${step.id}"]`);
     await card.getByText('TOOL: list_documents [RUNNING]').waitFor();
@@ -152,8 +190,10 @@ type Lab = [number, number, number];
 const apart = (a: Lab, b: Lab): number => Math.hypot(a[0] - b[0], a[1] - b[1], a[2] - b[2]);
 
 function lab([r, g, b]: number[]): Lab {
-  const [lr, lg, lb] = [r!, g!, b!].map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4)) as Lab;
-  const f = (t: number): number => (t > 216 / 24_389 ? Math.cbrt(t) : (24_389 / 27 * t + 16) / 116);
+  const [lr, lg, lb] = [r!, g!, b!].map((v) =>
+    v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+  ) as Lab;
+  const f = (t: number): number => (t > 216 / 24_389 ? Math.cbrt(t) : ((24_389 / 27) * t + 16) / 116);
   const x = f((0.4124 * lr + 0.3576 * lg + 0.1805 * lb) / 0.9505);
   const y = f(0.2126 * lr + 0.7152 * lg + 0.0722 * lb);
   const z = f((0.0193 * lr + 0.1192 * lg + 0.9505 * lb) / 1.089);
@@ -163,41 +203,53 @@ function lab([r, g, b]: number[]): Lab {
 describe('the palette', () => {
   const TONES = ['warm', 'cool', 'good', 'bad', 'agg', 'held', 'off'];
 
-  it.each(['light', 'dark'] as const)('keeps its colours apart for users with colour blindness, in %s', async (colorScheme) => {
-    const page = await open(browser, `${gateway.url}/runs`, { colorScheme });
-    await page.evaluate((tones) => {
-      const row = document.createElement('div');
-      row.style.cssText = 'position: fixed; inset: 0 auto auto 0; z-index: 9; display: flex';
-      for (const tone of tones) row.innerHTML += `<i class="tone-${tone}" style="width: 20px; height: 20px; background: var(--tone)"></i>`;
-      document.body.append(row);
-    }, TONES);
-    const devtools = await page.context().newCDPSession(page);
-    for (const type of ['none', 'deuteranopia', 'protanopia', 'tritanopia'] as const) {
-      await devtools.send('Emulation.setEmulatedVisionDeficiency', { type });
-      const picture = (await page.screenshot({ clip: { x: 0, y: 0, width: 20 * TONES.length, height: 20 } })).toString('base64');
-      const seen = await page.evaluate(async ([png, n]) => {
-        const image = new Image();
-        image.src = `data:image/png;base64,${png}`;
-        await image.decode();
-        const canvas = document.createElement('canvas');
-        canvas.width = image.width;
-        canvas.height = image.height;
-        const ctx = canvas.getContext('2d')!;
-        ctx.drawImage(image, 0, 0);
-        return Array.from({ length: n }, (_, i) => [...ctx.getImageData(20 * i + 10, 10, 1, 1).data.slice(0, 3)]);
-      }, [picture, TONES.length] as const);
-      const labs = seen.map(lab);
-      for (let i = 0; i < TONES.length; i++) {
-        for (let j = 0; j < i; j++) expect(apart(labs[i]!, labs[j]!), `${TONES[i]} and ${TONES[j]}, ${type}`).toBeGreaterThan(12);
+  it.each(['light', 'dark'] as const)(
+    'keeps its colours apart for users with colour blindness, in %s',
+    async (colorScheme) => {
+      const page = await open(browser, `${gateway.url}/runs`, { colorScheme });
+      await page.evaluate((tones) => {
+        const row = document.createElement('div');
+        row.style.cssText = 'position: fixed; inset: 0 auto auto 0; z-index: 9; display: flex';
+        for (const tone of tones)
+          row.innerHTML += `<i class="tone-${tone}" style="width: 20px; height: 20px; background: var(--tone)"></i>`;
+        document.body.append(row);
+      }, TONES);
+      const devtools = await page.context().newCDPSession(page);
+      for (const type of ['none', 'deuteranopia', 'protanopia', 'tritanopia'] as const) {
+        await devtools.send('Emulation.setEmulatedVisionDeficiency', { type });
+        const picture = (
+          await page.screenshot({ clip: { x: 0, y: 0, width: 20 * TONES.length, height: 20 } })
+        ).toString('base64');
+        const seen = await page.evaluate(
+          async ([png, n]) => {
+            const image = new Image();
+            image.src = `data:image/png;base64,${png}`;
+            await image.decode();
+            const canvas = document.createElement('canvas');
+            canvas.width = image.width;
+            canvas.height = image.height;
+            const ctx = canvas.getContext('2d')!;
+            ctx.drawImage(image, 0, 0);
+            return Array.from({ length: n }, (_, i) => [...ctx.getImageData(20 * i + 10, 10, 1, 1).data.slice(0, 3)]);
+          },
+          [picture, TONES.length] as const,
+        );
+        const labs = seen.map(lab);
+        for (let i = 0; i < TONES.length; i++) {
+          for (let j = 0; j < i; j++)
+            expect(apart(labs[i]!, labs[j]!), `${TONES[i]} and ${TONES[j]}, ${type}`).toBeGreaterThan(12);
+        }
       }
-    }
-    await close(page);
-  });
+      await close(page);
+    },
+  );
 });
 
 describe('the layout', () => {
   /** A page that records when it requests a layout from its worker. */
-  const watched = async (run: string): Promise<{ page: Page & { problems: string[] }; asked: () => Promise<number[]> }> => {
+  const watched = async (
+    run: string,
+  ): Promise<{ page: Page & { problems: string[] }; asked: () => Promise<number[]> }> => {
     const page = await openIn(await browser.newContext(), `${gateway.url}/runs/${run}`, (empty) =>
       empty.addInitScript(() => {
         const asked: number[] = ((globalThis as unknown as { asked: number[] }).asked = []);
@@ -215,8 +267,17 @@ describe('the layout', () => {
     const run = await gateway.run(BY_ONE, 'llm');
     const { page, asked } = await watched(run);
     for (let nodes = 13; nodes <= 40; nodes += 3) {
-      await until(() => page.getByRole('treeitem').count(), (n) => n === nodes, 'it grows');
-      if (nodes < 40) (await until(async () => turns.shift(), (turn) => turn !== undefined, 'the next one plans'))!();
+      await until(
+        () => page.getByRole('treeitem').count(),
+        (n) => n === nodes,
+        'it grows',
+      );
+      if (nodes < 40)
+        (await until(
+          async () => turns.shift(),
+          (turn) => turn !== undefined,
+          'the next one plans',
+        ))!();
     }
     await connection(page, 'ended');
     expect(page.workers()).toHaveLength(1);
@@ -232,7 +293,11 @@ describe('the layout', () => {
     const run = await gateway.run(ONCE, 'llm');
     const { page, asked } = await watched(run);
     // Cards have a position once they have been laid out.
-    await until(() => page.locator('[data-card]').count(), (n) => n === 4, 'the tree is whole');
+    await until(
+      () => page.locator('[data-card]').count(),
+      (n) => n === 4,
+      'the tree is whole',
+    );
     await page.getByText('TOOL: list_documents [OK]').first().waitFor();
     await page.locator('.pulse[data-status=executing]').first().waitFor();
     expect(await page.locator('.pulse[data-status=waiting]').count()).toBe(0);
@@ -241,7 +306,16 @@ describe('the layout', () => {
     release();
     await connection(page, 'ended');
     const types = new Set((await events(run)).filter((e) => e.seq > then).map((e) => e.type));
-    for (const type of ['node_status', 'scratchpad_updated', 'usage_recorded', 'artifact_created', 'node_result', 'node_completed', 'step_status']) expect([...types]).toContain(`tree.${type}`);
+    for (const type of [
+      'node_status',
+      'scratchpad_updated',
+      'usage_recorded',
+      'artifact_created',
+      'node_result',
+      'node_completed',
+      'step_status',
+    ])
+      expect([...types]).toContain(`tree.${type}`);
     expect((await asked()).length).toBe(before);
     expect(await page.locator('.pulse').count()).toBe(0);
     await close(page);
@@ -250,11 +324,17 @@ describe('the layout', () => {
 
 describe('live events', () => {
   /** A page of a run that has grown its first levels, and grows its last one when the test lets it. */
-  const growing = async (options: BrowserContextOptions): Promise<{ run: string; page: Awaited<ReturnType<typeof open>> }> => {
+  const growing = async (
+    options: BrowserContextOptions,
+  ): Promise<{ run: string; page: Awaited<ReturnType<typeof open>> }> => {
     hold();
     const run = await gateway.run('Grow in steps', 'llm');
     const page = await open(browser, `${gateway.url}/runs/${run}`, { reducedMotion: 'reduce', ...options });
-    await until(() => page.getByRole('treeitem').count(), (n) => n === 13, 'the last level is held');
+    await until(
+      () => page.getByRole('treeitem').count(),
+      (n) => n === 13,
+      'the last level is held',
+    );
     return { run, page };
   };
 
@@ -268,7 +348,13 @@ describe('live events', () => {
     const view = async () => {
       const graph = page.getByTestId('graph');
       const { x, y } = (await first.boundingBox())!;
-      return { k: await graph.getAttribute('data-k'), tx: await graph.getAttribute('data-tx'), ty: await graph.getAttribute('data-ty'), x, y };
+      return {
+        k: await graph.getAttribute('data-k'),
+        tx: await graph.getAttribute('data-tx'),
+        ty: await graph.getAttribute('data-ty'),
+        x,
+        y,
+      };
     };
     const looked = await view();
     release();
@@ -293,7 +379,8 @@ describe('live events', () => {
     };
     const before = await box();
     const older = page.locator('[data-card]').filter({ has: page.locator('.name', { hasText: /^Part 2$/ }) });
-    const height = async (): Promise<number> => (await older.boundingBox({ timeout: 1000 }).catch(() => null))?.y ?? -Infinity;
+    const height = async (): Promise<number> =>
+      (await older.boundingBox({ timeout: 1000 }).catch(() => null))?.y ?? -Infinity;
     const above = await height();
     expect(above).toBeGreaterThan(0);
     release();
@@ -317,7 +404,11 @@ describe('live events', () => {
     const scroll = async (of: Locator, by: number): Promise<void> => {
       await of.hover();
       await page.mouse.wheel(0, by);
-      await until(() => of.evaluate((e) => e.scrollTop), (top) => top > 0, 'it scrolls');
+      await until(
+        () => of.evaluate((e) => e.scrollTop),
+        (top) => top > 0,
+        'it scrolls',
+      );
     };
     await scroll(tree, 60);
     await scroll(panel, 40);
@@ -328,7 +419,9 @@ describe('live events', () => {
         x: Math.round(box.x),
         y: Math.round(box.y),
         selected: await page.locator('[role=treeitem][aria-selected=true]').getAttribute('data-node-id'),
-        folded: await page.locator('[role=treeitem][aria-expanded=false]').evaluateAll((all) => all.map((e) => e.getAttribute('data-node-id'))),
+        folded: await page
+          .locator('[role=treeitem][aria-expanded=false]')
+          .evaluateAll((all) => all.map((e) => e.getAttribute('data-node-id'))),
         tree: await tree.evaluate((e) => e.scrollTop),
         panel: await panel.evaluate((e) => e.scrollTop),
         url: page.url(),
@@ -339,7 +432,11 @@ describe('live events', () => {
     release();
     await connection(page, 'ended');
     expect((await gateway.graph(run)).nodes).toHaveLength(40);
-    await until(() => page.getByRole('treeitem').count(), (n) => n === 28, 'all but what is folded is there');
+    await until(
+      () => page.getByRole('treeitem').count(),
+      (n) => n === 28,
+      'all but what is folded is there',
+    );
     await drawn(page);
     expect(JSON.parse(await look())).toEqual(JSON.parse(before));
     await close(page);

@@ -20,7 +20,10 @@ const LONG = `${'very long tides '.repeat(640)}end`;
 
 beforeAll(async () => {
   docs = await mkdtemp(join(tmpdir(), 'tree-agent-hostile-'));
-  await writeFile(join(docs, 'a.md'), `# Tides ${EVIL}\n\nTides follow the moon. ${EVIL} [run the tides](javascript:globalThis.hacked=1)\n`);
+  await writeFile(
+    join(docs, 'a.md'),
+    `# Tides ${EVIL}\n\nTides follow the moon. ${EVIL} [run the tides](javascript:globalThis.hacked=1)\n`,
+  );
   await writeFile(join(docs, 'b.md'), '# שלום עולם, the tides from the right\n\nTides rise twice a day.\n');
   await writeFile(join(docs, 'c.md'), `# ${LONG}\n\nTides fall twice a day, ${EVIL}\n`);
   [browser] = await Promise.all([launch(), gateway.start()]);
@@ -31,8 +34,15 @@ afterAll(async () => {
   await rm(docs, { recursive: true, force: true });
 });
 
-const ended = (run: string): Promise<{ status: string; seq: number; nodes: { id: string; title: string; status: string }[] }> =>
-  until(async () => JSON.parse(await gateway.cli('graph', run, '--format', 'json')), (g) => g.status === 'completed', 'the run ends', 240_000);
+const ended = (
+  run: string,
+): Promise<{ status: string; seq: number; nodes: { id: string; title: string; status: string }[] }> =>
+  until(
+    async () => JSON.parse(await gateway.cli('graph', run, '--format', 'json')),
+    (g) => g.status === 'completed',
+    'the run ends',
+    240_000,
+  );
 
 describe('hostile text', () => {
   it('is shown and never executed: in titles, tool calls, results, scratchpads, documents and the event log', async () => {
@@ -81,19 +91,41 @@ describe('hostile text', () => {
 
 describe('a flood', () => {
   it('of more than 100,000 events at once arrives completely, with few elements, and the page stays usable', async () => {
-    const wide = ['--max-nodes', '20000', '--max-steps-per-band', '64', '--max-children-per-node', '64', '--max-parallel-steps', '64'];
+    const wide = [
+      '--max-nodes',
+      '20000',
+      '--max-steps-per-band',
+      '64',
+      '--max-children-per-node',
+      '64',
+      '--max-parallel-steps',
+      '64',
+    ];
     const run = await gateway.run('Flood the page', 'scripted:fanout=21,depth=3', ...wide);
     const graph = await ended(run);
     expect(graph.seq).toBeGreaterThan(100_000);
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
-    await until(() => shownSeq(page), (seq) => seq === graph.seq, 'everything arrives', 120_000);
+    await until(
+      () => shownSeq(page),
+      (seq) => seq === graph.seq,
+      'everything arrives',
+      120_000,
+    );
     await connection(page, 'ended');
-    await until(() => page.getByTestId('event-rows').getAttribute('data-count'), (n) => n === String(graph.seq), 'every event is listed', 120_000);
+    await until(
+      () => page.getByTestId('event-rows').getAttribute('data-count'),
+      (n) => n === String(graph.seq),
+      'every event is listed',
+      120_000,
+    );
     expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(5000);
     await page.locator('header').getByText(graph.nodes.length.toLocaleString('en'), { exact: true }).waitFor();
     const leaf = graph.nodes.at(-1)!;
     await page.goto(`${gateway.url}/runs/${run}?node=${leaf.id}`);
-    await page.locator(`[data-panel-node="${leaf.id}"]`).getByRole('heading', { name: leaf.title, exact: true }).waitFor({ timeout: 120_000 });
+    await page
+      .locator(`[data-panel-node="${leaf.id}"]`)
+      .getByRole('heading', { name: leaf.title, exact: true })
+      .waitFor({ timeout: 120_000 });
     await close(page);
   }, 400_000);
 });
@@ -106,7 +138,10 @@ describe('a search', () => {
     await connection(page, 'ended');
     await page.keyboard.press('/');
     await page.keyboard.type('**Plan.**');
-    await page.getByTestId('match-count').filter({ hasText: /^[1-9]\d* match/ }).waitFor();
+    await page
+      .getByTestId('match-count')
+      .filter({ hasText: /^[1-9]\d* match/ })
+      .waitFor();
     await close(page);
   });
 });
@@ -115,7 +150,10 @@ describe('an answer of a tool', () => {
   it('is shown whole, and says so if the run knew it', async () => {
     const run = await gateway.run('What do the tides do at night?', 'offline', '--project', 'Hostile');
     await ended(run);
-    const lines = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    const lines = (await gateway.cli('events', run, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as EventLine);
     const known = lines.find((event) => event.type === 'tree.tool_call_requested' && event.payload.cached === true)!;
     const page = await open(browser, `${gateway.url}/runs/${run}?node=${known.nodeId}`);
     await connection(page, 'ended');
@@ -150,11 +188,19 @@ describe('a tree beyond all budgets', () => {
   it('of a depth of 1,000 or a fan-out of 10,000 is laid out and can be reached to its last node', async () => {
     const small = await gateway.run('Be the root of it', 'scripted:depth=0');
     await ended(small);
-    const log = (await gateway.cli('events', small, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
-    const trees = [Array.from({ length: 999 }, (_, n) => n), Array.from({ length: 10_000 }, () => 0)].map((parents) => withNodes(log, parents));
+    const log = (await gateway.cli('events', small, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as EventLine);
+    const trees = [Array.from({ length: 999 }, (_, n) => n), Array.from({ length: 10_000 }, () => 0)].map((parents) =>
+      withNodes(log, parents),
+    );
     const folder = await mkdtemp(join(tmpdir(), 'tree-agent-archives-'));
     for (const tree of trees) await writeArchive(folder, tree);
-    await gateway.restore(folder, trees.map((tree) => tree[0]!.runId));
+    await gateway.restore(
+      folder,
+      trees.map((tree) => tree[0]!.runId),
+    );
     await rm(folder, { recursive: true });
     for (const tree of trees) {
       const created = tree.filter((event) => event.type === 'tree.node_created');
@@ -172,7 +218,12 @@ describe('a tree beyond all budgets', () => {
       await page.locator(`[data-panel-node="${last}"]`).waitFor();
       const [card, view] = [page.locator(`[data-card="${last}"]`), (await page.getByTestId('graph').boundingBox())!];
       await card.waitFor();
-      const box = await until(async () => (await card.boundingBox())!, ({ x, y, width, height }) => x >= view.x && y >= view.y && x + width <= view.x + view.width && y + height <= view.y + view.height, 'it is in view');
+      const box = await until(
+        async () => (await card.boundingBox())!,
+        ({ x, y, width, height }) =>
+          x >= view.x && y >= view.y && x + width <= view.x + view.width && y + height <= view.y + view.height,
+        'it is in view',
+      );
       expect(box.width).toBeGreaterThan(100);
       await close(page);
     }

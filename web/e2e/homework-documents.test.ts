@@ -1,4 +1,5 @@
-// The documents of homework, and of runs with thousands of documents: made-up logs, against a gateway that replays them.
+// The documents of homework, and of runs with thousands of documents: made-up logs, against a gateway that replays
+// them.
 
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -34,12 +35,27 @@ class Homework {
     this.log.add(root, { case: 'scratchpadLinked', value: { scratchpadDocId: this.#id('main') } });
     const { head } = this.log;
     this.#add('workspace', '', DocumentKind.HOMEWORK_WORKSPACE, 'Study the tides').write(1, '# Study the tides');
-    this.#add('main', 'workspace', DocumentKind.HOMEWORK_SCRATCHPAD, 'Study the tides', { nodeId: nodeId(root), docRole: 'scratchpad_root', owner: 'planner' }).write(head, '');
-    this.#add('plan', 'workspace', DocumentKind.HOMEWORK_PLAN, 'Plan: Study the tides', { nodeId: nodeId(root), docRole: 'plan', owner: 'planner' }).write(1, 'There is no plan yet.');
+    this.#add('main', 'workspace', DocumentKind.HOMEWORK_SCRATCHPAD, 'Study the tides', {
+      nodeId: nodeId(root),
+      docRole: 'scratchpad_root',
+      owner: 'planner',
+    }).write(head, '');
+    this.#add('plan', 'workspace', DocumentKind.HOMEWORK_PLAN, 'Plan: Study the tides', {
+      nodeId: nodeId(root),
+      docRole: 'plan',
+      owner: 'planner',
+    }).write(1, 'There is no plan yet.');
   }
 
   #add(name: string, parent: string, kind: DocumentKind, title: string, more: object = {}): MockDocument {
-    const document = new MockDocument({ documentId: this.#id(name), runId: this.log.run, parentId: parent === '' ? '' : this.#id(parent), kind, title, ...more });
+    const document = new MockDocument({
+      documentId: this.#id(name),
+      runId: this.log.run,
+      parentId: parent === '' ? '' : this.#id(parent),
+      kind,
+      title,
+      ...more,
+    });
     gateway.documents.push(document);
     return document;
   }
@@ -53,7 +69,10 @@ class Homework {
   }
 
   note(node: number, document: string, text: string): void {
-    this.log.add(node, { case: 'scratchpadUpdated', value: { scratchpadDocId: this.#id(document), tailPreview: text } });
+    this.log.add(node, {
+      case: 'scratchpadUpdated',
+      value: { scratchpadDocId: this.#id(document), tailPreview: text },
+    });
     this.find(document).write(this.log.head, text);
   }
 
@@ -61,7 +80,14 @@ class Homework {
   task(branch: string, iteration: number, title: string): number {
     const node = this.log.node(0, title);
     this.log.add(node, { case: 'scratchpadLinked', value: { scratchpadDocId: this.#id(branch) } });
-    if (this.find(branch) === undefined) this.#add(branch, 'main', DocumentKind.HOMEWORK_BRANCH, title, { nodeId: nodeId(0), docRole: 'scratchpad_exec', branchId: branch, iteration, owner: 'executor' }).write(this.log.head, '');
+    if (this.find(branch) === undefined)
+      this.#add(branch, 'main', DocumentKind.HOMEWORK_BRANCH, title, {
+        nodeId: nodeId(0),
+        docRole: 'scratchpad_exec',
+        branchId: branch,
+        iteration,
+        owner: 'executor',
+      }).write(this.log.head, '');
     this.log.status(node, NodeStatus.EXECUTING);
     return node;
   }
@@ -74,13 +100,23 @@ class Homework {
 
   rollUp(iteration: number, text: string): void {
     const summaryDocumentId = this.#id(`iteration-${iteration}`);
-    this.log.add(0, { case: 'rollupUpdated', value: { documentId: this.#id('main'), iteration, summary: text, summaryDocumentId } });
-    this.#add(`iteration-${iteration}`, 'main', DocumentKind.HOMEWORK_SUMMARY, `Iteration ${iteration}`, { nodeId: nodeId(0), iteration, owner: 'planner' }).write(this.log.head, text);
+    this.log.add(0, {
+      case: 'rollupUpdated',
+      value: { documentId: this.#id('main'), iteration, summary: text, summaryDocumentId },
+    });
+    this.#add(`iteration-${iteration}`, 'main', DocumentKind.HOMEWORK_SUMMARY, `Iteration ${iteration}`, {
+      nodeId: nodeId(0),
+      iteration,
+      owner: 'planner',
+    }).write(this.log.head, text);
   }
 }
 
 const names = (page: Awaited<ReturnType<typeof open>>): Promise<(string | null)[]> =>
-  page.getByRole('tree', { name: 'Documents of the run' }).getByRole('treeitem').evaluateAll((all) => all.map((e) => `${e.getAttribute('aria-level')} ${e.getAttribute('aria-label')}`));
+  page
+    .getByRole('tree', { name: 'Documents of the run' })
+    .getByRole('treeitem')
+    .evaluateAll((all) => all.map((e) => `${e.getAttribute('aria-level')} ${e.getAttribute('aria-label')}`));
 
 describe('the documents of homework', () => {
   it('are a tree with the last entry of each branch, and follow the run without polling', async () => {
@@ -126,12 +162,16 @@ describe('the documents of homework', () => {
     await treeItem(page, /^Look at storage,/).click();
     const panel = page.getByTestId('document-panel');
     await panel.getByText('pages are 8 KiB').waitFor();
-    for (const text of ['Branch', 'storage', 'iteration 1', 'written by the executor']) await panel.getByText(text, { exact: true }).first().waitFor();
+    for (const text of ['Branch', 'storage', 'iteration 1', 'written by the executor'])
+      await panel.getByText(text, { exact: true }).first().waitFor();
     expect(await panel.getByRole('navigation').getByRole('button').count()).toBe(2);
     work.note(task, 'storage', 'and checked');
     gateway.publish();
     await panel.getByText('and checked').waitFor();
-    await panel.getByRole('group', { name: 'Nodes of this document' }).getByRole('button', { name: 'Look at storage' }).click();
+    await panel
+      .getByRole('group', { name: 'Nodes of this document' })
+      .getByRole('button', { name: 'Look at storage' })
+      .click();
     await page.getByTestId('node-panel').getByRole('heading', { name: 'Look at storage' }).waitFor();
     await page.keyboard.press('s');
     await page.getByTestId('scratchpad').getByText('and checked').waitFor();
@@ -156,7 +196,10 @@ describe('the documents of homework', () => {
     work.note(task, 'storage', 'the end\n\n');
     work.rollUp(1, 'All is known.');
     work.log.end();
-    const page = await open(browser, `${url}/runs/${work.log.run}?list=documents&side=document&document=${work.id('storage')}&seq=${early}`);
+    const page = await open(
+      browser,
+      `${url}/runs/${work.log.run}?list=documents&side=document&document=${work.id('storage')}&seq=${early}`,
+    );
     const panel = page.getByTestId('document-panel');
     await panel.getByText('the beginning').waitFor();
     await panel.getByText(`As of event ${early}`).waitFor();
@@ -194,7 +237,11 @@ describe('the documents of homework', () => {
     await panel.getByRole('heading', { name: 'Second plan' }).waitFor();
     expect(await panel.getByText('Look at storage.').count()).toBe(0);
     const choice = panel.getByLabel('Version');
-    await until(() => choice.locator('option').count(), (n) => n === 4, 'three versions and now');
+    await until(
+      () => choice.locator('option').count(),
+      (n) => n === 4,
+      'three versions and now',
+    );
     const options = await choice.locator('option').allInnerTexts();
     expect(options[0]).toBe('Now');
     expect(options.slice(1).map((text) => text.split(' · ')[0])).toEqual(['Version 3', 'Version 2', 'Version 1']);
@@ -205,7 +252,11 @@ describe('the documents of homework', () => {
     await panel.getByRole('heading', { name: 'Second plan' }).waitFor();
     await page.getByLabel('Event of the run').fill(String(second - 1));
     await panel.getByRole('heading', { name: 'First plan' }).waitFor();
-    await until(() => choice.locator('option').count(), (n) => n === 3, 'only the versions until then');
+    await until(
+      () => choice.locator('option').count(),
+      (n) => n === 3,
+      'only the versions until then',
+    );
     await close(page);
   });
 
@@ -232,30 +283,63 @@ describe('a run with thousands of documents', () => {
   it('is listed page by page, holds few elements, and is walked by keyboard to its end', async () => {
     const MANY = 3500;
     const log = gateway.add(new Log(runId(710), 'A run of many documents'));
-    gateway.documents.push(new MockDocument({ documentId: 'many', runId: log.run, kind: DocumentKind.WORKSPACE, title: 'Workspace of many' }).write(1, '# Many'));
+    gateway.documents.push(
+      new MockDocument({
+        documentId: 'many',
+        runId: log.run,
+        kind: DocumentKind.WORKSPACE,
+        title: 'Workspace of many',
+      }).write(1, '# Many'),
+    );
     log.node(-1, 'Root');
     for (let n = 0; n < MANY; n++) {
       const id = `many-${n}`;
       const node = n === 0 ? 0 : log.node(0, `Task ${n}`);
       log.add(node, { case: 'scratchpadLinked', value: { scratchpadDocId: id } });
-      gateway.documents.push(new MockDocument({ documentId: id, runId: log.run, parentId: n === 0 ? 'many' : 'many-0', kind: DocumentKind.SCRATCHPAD, title: `Task ${n}`, nodeId: nodeId(node) }).write(log.head, `Text ${n}`));
+      gateway.documents.push(
+        new MockDocument({
+          documentId: id,
+          runId: log.run,
+          parentId: n === 0 ? 'many' : 'many-0',
+          kind: DocumentKind.SCRATCHPAD,
+          title: `Task ${n}`,
+          nodeId: nodeId(node),
+        }).write(log.head, `Text ${n}`),
+      );
     }
     log.end();
     const page = await open(browser, `${url}/runs/${log.run}?list=documents`);
-    await until(() => page.getByTestId('document-tree').getAttribute('data-count'), (n) => n === String(MANY + 1), 'all are listed');
+    await until(
+      () => page.getByTestId('document-tree').getAttribute('data-count'),
+      (n) => n === String(MANY + 1),
+      'all are listed',
+    );
     expect(await page.getByRole('treeitem').count()).toBeLessThan(120);
     await page.keyboard.press('t');
     await page.locator('[role=treeitem]:focus').waitFor();
     await page.keyboard.press('End');
     const last = treeItem(page, new RegExp(`^Task ${MANY - 1},`));
     await last.and(page.locator(':focus')).waitFor();
-    expect([await last.getAttribute('aria-level'), await last.getAttribute('aria-posinset'), await last.getAttribute('aria-setsize')]).toEqual(['3', String(MANY - 1), String(MANY - 1)]);
+    expect([
+      await last.getAttribute('aria-level'),
+      await last.getAttribute('aria-posinset'),
+      await last.getAttribute('aria-setsize'),
+    ]).toEqual(['3', String(MANY - 1), String(MANY - 1)]);
     await page.keyboard.press('Enter');
-    await page.getByTestId('document-panel').getByText(`Text ${MANY - 1}`, { exact: true }).waitFor();
+    await page
+      .getByTestId('document-panel')
+      .getByText(`Text ${MANY - 1}`, { exact: true })
+      .waitFor();
     await page.keyboard.press('ArrowLeft');
-    await treeItem(page, /^Task 0,/).and(page.locator(':focus')).waitFor();
+    await treeItem(page, /^Task 0,/)
+      .and(page.locator(':focus'))
+      .waitFor();
     await page.keyboard.press('ArrowLeft');
-    await until(() => page.getByRole('treeitem').count(), (n) => n === 2, 'it is closed');
+    await until(
+      () => page.getByRole('treeitem').count(),
+      (n) => n === 2,
+      'it is closed',
+    );
     await close(page);
   });
 });

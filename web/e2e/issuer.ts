@@ -12,7 +12,9 @@ export class Issuer {
   readonly #keys = generateKeyPairSync('ed25519');
   #folder = '';
 
-  /** Writes the JWKS. Returns the settings of a gateway that accepts the tokens, with a long-lived token for its roles. */
+  /**
+   * Writes the JWKS. Returns the settings of a gateway that accepts the tokens, with a long-lived token for its roles.
+   */
   async publish(): Promise<Record<string, string>> {
     this.#folder = await mkdtemp(join(tmpdir(), 'tree-agent-issuer-'));
     const file = join(this.#folder, 'jwks.json');

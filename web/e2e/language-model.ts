@@ -43,13 +43,22 @@ export class LanguageModel {
   /** Listens. Returns a gateway whose runs ask this model, and that is to be started. */
   async gateway(): Promise<Gateway> {
     await this.listen();
-    const options = ['--model-balanced', 'openai:gpt-4.1-mini', '--model-base-url', this.url, '--model-backoff-ms', '1'];
+    const options = [
+      '--model-balanced',
+      'openai:gpt-4.1-mini',
+      '--model-base-url',
+      this.url,
+      '--model-backoff-ms',
+      '1',
+    ];
     return new Gateway(options, { OPENAI_API_KEY: 'sk-test-0123456789' });
   }
 
   async close(): Promise<void> {
     this.#server?.closeAllConnections();
-    await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
+    await new Promise<void>((resolve) =>
+      this.#server === undefined ? resolve() : this.#server.close(() => resolve()),
+    );
   }
 
   /** Answers one request. */
@@ -60,11 +69,23 @@ export class LanguageModel {
   };
 
   async #reply(path: string, body: string, response: ServerResponse): Promise<void> {
-    if (body === '') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{"data":[{"id":"gpt-4.1-mini"}]}');
+    if (body === '')
+      return void response
+        .writeHead(200, { 'content-type': 'application/json' })
+        .end('{"data":[{"id":"gpt-4.1-mini"}]}');
     const { model } = JSON.parse(body) as { model: string };
-    const role = (['planner', 'executor', 'aggregator'] as const).find((r) => body.includes(`You are the ${r}`)) ?? 'executor';
-    const answer = body.includes('You are the verifier') ? this.#verifier : await this.#answer({ role, model, said: body, hasToolResults: /"role":"tool"|"type":"tool_result"/.test(body) });
-    if ('status' in answer) return void response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
+    const role =
+      (['planner', 'executor', 'aggregator'] as const).find((r) => body.includes(`You are the ${r}`)) ?? 'executor';
+    const answer = body.includes('You are the verifier')
+      ? this.#verifier
+      : await this.#answer({
+          role,
+          model,
+          said: body,
+          hasToolResults: /"role":"tool"|"type":"tool_result"/.test(body),
+        });
+    if ('status' in answer)
+      return void response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.body);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const wire = path.endsWith('/messages') ? anthropic : openai;
     wire(answer, answer.tokens ?? TOKENS, model, response);
@@ -72,7 +93,9 @@ export class LanguageModel {
 }
 
 /** Answers of the roles when everything works. */
-export const plan = (steps: { id: string; title: string; reason: string; successCriteria: string[] }[]): { json: unknown } => ({
+export const plan = (
+  steps: { id: string; title: string; reason: string; successCriteria: string[] }[],
+): { json: unknown } => ({
   json: {
     decision: {
       mode: 'plan',
@@ -83,7 +106,9 @@ export const plan = (steps: { id: string; title: string; reason: string; success
   },
 });
 
-export const direct = (note: string): { json: unknown } => ({ json: { decision: { mode: 'execute', modeReason: 'One look is enough.', scratchpad: { appendMarkdown: note } } } });
+export const direct = (note: string): { json: unknown } => ({
+  json: { decision: { mode: 'execute', modeReason: 'One look is enough.', scratchpad: { appendMarkdown: note } } },
+});
 
 export const executed = (summary: string, markdown: string): { json: unknown } => ({
   json: {
@@ -94,7 +119,13 @@ export const executed = (summary: string, markdown: string): { json: unknown } =
 });
 
 export const verified = (doubts: { claim: string; reason: string }[] = []): { json: unknown } => ({
-  json: { summary: 'The answer holds.', criteria: [{ criterion: 'It is answered', met: true, note: null }], doubts, shouldReplan: false, replanReason: null },
+  json: {
+    summary: 'The answer holds.',
+    criteria: [{ criterion: 'It is answered', met: true, note: null }],
+    doubts,
+    shouldReplan: false,
+    replanReason: null,
+  },
 });
 
 export const aggregated = (summary: string): { json: unknown } => ({

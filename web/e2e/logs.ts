@@ -19,7 +19,10 @@ export class Log {
 
   constructor(run: string, objective = 'A run that was made up') {
     this.run = run;
-    this.add(0, { case: 'runCreated', value: { objective, strategy: Strategy.TREE, rootNodeId: nodeId(0), schemaVersion: 1, model: 'made up' } });
+    this.add(0, {
+      case: 'runCreated',
+      value: { objective, strategy: Strategy.TREE, rootNodeId: nodeId(0), schemaVersion: 1, model: 'made up' },
+    });
     this.add(0, { case: 'runStatus', value: { status: RunStatus.RUNNING } });
   }
 
@@ -48,7 +51,14 @@ export class Log {
     for (let p = parent; p >= 0; p = this.#parents[p]!) depth += 1;
     this.add(node, {
       case: 'nodeCreated',
-      value: { title: title ?? `Node ${node} of the tree`, depth, bandIndex: node % 3, stepIndex: node % 5, reason: 'It was asked for', successCriteria: ['It is there'] },
+      value: {
+        title: title ?? `Node ${node} of the tree`,
+        depth,
+        bandIndex: node % 3,
+        stepIndex: node % 5,
+        reason: 'It was asked for',
+        successCriteria: ['It is there'],
+      },
     });
     return node;
   }
@@ -72,7 +82,10 @@ export class Log {
   }
 }
 
-/** A whole run: `nodes` nodes with `fanout` children each, of which one in `failEvery` fails, and some of every other event. */
+/**
+ * A whole run: `nodes` nodes with `fanout` children each, of which one in `failEvery` fails, and some of every other
+ * event.
+ */
 export function bigLog(run: string, nodes: number, fanout: number, failEvery = 97): Log {
   const log = new Log(run, `A run of ${nodes} nodes`);
   for (let i = 0; i < nodes; i++) {
@@ -80,8 +93,16 @@ export function bigLog(run: string, nodes: number, fanout: number, failEvery = 9
     log.status(node, i * fanout + 1 < nodes ? NodeStatus.PLANNING : NodeStatus.EXECUTING);
   }
   for (let i = nodes - 1; i > 0; i--) {
-    if (i % 3 === 0) log.add(i, { case: 'usageRecorded', value: { model: 'made up', inputTokens: 900n, outputTokens: 120n, costMicros: 1_500n, purpose: 'execute' } });
-    if (i % 11 === 0) log.add(i, { case: 'toolCallRequested', value: { callId: `c${i}`, toolName: 'search_documents', args: { query: `what is ${i}` } } });
+    if (i % 3 === 0)
+      log.add(i, {
+        case: 'usageRecorded',
+        value: { model: 'made up', inputTokens: 900n, outputTokens: 120n, costMicros: 1_500n, purpose: 'execute' },
+      });
+    if (i % 11 === 0)
+      log.add(i, {
+        case: 'toolCallRequested',
+        value: { callId: `c${i}`, toolName: 'search_documents', args: { query: `what is ${i}` } },
+      });
     if (i % failEvery === 0) log.fail(i, 'the source could not be read');
     else if (i % 7 === 0) log.status(i, NodeStatus.WAITING);
     else if (i % 5 !== 0) log.done(i);

@@ -3,7 +3,11 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect';
-import { DocumentService, DocumentSummarySchema, type DocumentSummary } from '../src/gen/treeagent/v1/document_service_pb';
+import {
+  DocumentService,
+  DocumentSummarySchema,
+  type DocumentSummary,
+} from '../src/gen/treeagent/v1/document_service_pb';
 
 export interface Written {
   seq: number;
@@ -56,7 +60,12 @@ export function documentService(documents: readonly MockDocument[]): Partial<Ser
     },
     listDocumentVersions: ({ documentId }) => {
       const document = found(documentId);
-      const versions = document.written.map(({ seq, replaces }) => ({ seq: BigInt(seq), bytes: BigInt(document.textAt(seq)!.length), replaces, createdAt: timestampFromMs(Date.now()) }));
+      const versions = document.written.map(({ seq, replaces }) => ({
+        seq: BigInt(seq),
+        bytes: BigInt(document.textAt(seq)!.length),
+        replaces,
+        createdAt: timestampFromMs(Date.now()),
+      }));
       return { versions };
     },
   };

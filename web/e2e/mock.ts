@@ -1,4 +1,5 @@
-// A fake gateway that replays generated logs: for the benchmark, and for states that a real gateway does not produce on demand.
+// A fake gateway that replays generated logs: for the benchmark, and for states that a real gateway does not produce on
+// demand.
 
 import { createReadStream, existsSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -11,7 +12,15 @@ import type { CitedClaim } from '../src/gen/treeagent/v1/citations_pb';
 import { RunStatus, Scope, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { DocumentService } from '../src/gen/treeagent/v1/document_service_pb';
 import { ProjectService } from '../src/gen/treeagent/v1/project_service_pb';
-import { type Graph, RunSchema, RunService, type WatchRunResponse, WatchRunResponseSchema, type WatchRunsResponse, WatchRunsResponseSchema } from '../src/gen/treeagent/v1/run_service_pb';
+import {
+  type Graph,
+  RunSchema,
+  RunService,
+  type WatchRunResponse,
+  WatchRunResponseSchema,
+  type WatchRunsResponse,
+  WatchRunsResponseSchema,
+} from '../src/gen/treeagent/v1/run_service_pb';
 import type { CommandOutcomeSchema, PauseRunRequest } from '../src/gen/treeagent/v1/steering_pb';
 import { Projection } from '../src/lib/projection/projection';
 import type { Log } from './logs';
@@ -19,7 +28,12 @@ import { documentService, type MockDocument } from './mock-documents';
 import { toWire, usageToWire } from './to-wire';
 
 const DIST = new URL('../dist/', import.meta.url).pathname;
-const TYPES: Record<string, string> = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+const TYPES: Record<string, string> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
 /** The real gateway's policy. */
 const POLICY =
   "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -48,7 +62,12 @@ export class MockGateway {
   }
 
   async listen(): Promise<string> {
-    const rpc = connectNodeAdapter({ routes: (router) => this.#routes(router), connect: false, grpc: false, grpcWeb: true });
+    const rpc = connectNodeAdapter({
+      routes: (router) => this.#routes(router),
+      connect: false,
+      grpc: false,
+      grpcWeb: true,
+    });
     this.#server = createServer((req, res) => {
       if (req.url?.startsWith('/treeagent.v1.')) rpc(req, res);
       else serveFile(req.url ?? '/', res);
@@ -62,7 +81,9 @@ export class MockGateway {
     this.#closed = true;
     this.publish();
     this.#server?.closeAllConnections();
-    await new Promise<void>((resolve) => (this.#server === undefined ? resolve() : this.#server.close(() => resolve())));
+    await new Promise<void>((resolve) =>
+      this.#server === undefined ? resolve() : this.#server.close(() => resolve()),
+    );
   }
 
   #log(runId: string): Log {
@@ -78,7 +99,14 @@ export class MockGateway {
       objective: log.events[0]!.body.case === 'runCreated' ? log.events[0]!.body.value.objective : '',
       strategy: Strategy.TREE,
       context: { scope: Scope.GLOBAL },
-      status: { queued: RunStatus.QUEUED, running: RunStatus.RUNNING, paused: RunStatus.PAUSED, completed: RunStatus.COMPLETED, failed: RunStatus.FAILED, cancelled: RunStatus.CANCELLED }[graph.status],
+      status: {
+        queued: RunStatus.QUEUED,
+        running: RunStatus.RUNNING,
+        paused: RunStatus.PAUSED,
+        completed: RunStatus.COMPLETED,
+        failed: RunStatus.FAILED,
+        cancelled: RunStatus.CANCELLED,
+      }[graph.status],
       headSeq: BigInt(log.head),
       nodeCount: BigInt(graph.nodes.length),
       usage: usageToWire(graph.stats.usage),
@@ -107,7 +135,8 @@ export class MockGateway {
   }
 
   async *#watchRuns(signal: AbortSignal): AsyncGenerator<WatchRunsResponse> {
-    const say = (message: MessageInitShape<typeof WatchRunsResponseSchema>['message'] & object): WatchRunsResponse => create(WatchRunsResponseSchema, { message });
+    const say = (message: MessageInitShape<typeof WatchRunsResponseSchema>['message'] & object): WatchRunsResponse =>
+      create(WatchRunsResponseSchema, { message });
     for (const log of this.logs.values()) yield say({ case: 'added', value: this.#run(log) });
     yield say({ case: 'caughtUp', value: { resumeToken: 'now' } });
     while (!signal.aborted) {
@@ -129,10 +158,14 @@ export class MockGateway {
       },
       watchRuns: (_, context) => this.#watchRuns(context.signal),
       pauseRun: (request) => ({ outcome: this.pause(request) }),
-      watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
+      watchRun: (request, context) =>
+        this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);
-        return { events: log.events.slice(Number(afterSeq), Number(afterSeq) + (pageSize || 100)), headSeq: BigInt(log.head) };
+        return {
+          events: log.events.slice(Number(afterSeq), Number(afterSeq) + (pageSize || 100)),
+          headSeq: BigInt(log.head),
+        };
       },
     });
     router.service(DocumentService, documentService(this.documents));
@@ -145,7 +178,8 @@ const snapshots = new WeakMap<Log, Graph>();
 
 function snapshotOf(log: Log, seq: number): Graph {
   let graph = snapshots.get(log);
-  if (graph === undefined || Number(graph.seq) !== seq) snapshots.set(log, (graph = toWire(graphOf(log, seq).snapshot())));
+  if (graph === undefined || Number(graph.seq) !== seq)
+    snapshots.set(log, (graph = toWire(graphOf(log, seq).snapshot())));
   return graph;
 }
 
@@ -165,6 +199,9 @@ function serveFile(url: string, res: ServerResponse): void {
     res.writeHead(404).end();
     return;
   }
-  res.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-security-policy': POLICY });
+  res.writeHead(200, {
+    'content-type': TYPES[extname(file)] ?? 'application/octet-stream',
+    'content-security-policy': POLICY,
+  });
   createReadStream(file).pipe(res);
 }

@@ -19,16 +19,35 @@ const model = new LanguageModel(async ({ role, said, hasToolResults }) => {
   const about = (title: string): boolean => said.includes(JSON.stringify(title).slice(1, -1)) || said.includes(title);
   if (role === 'planner') {
     if (Object.values(TITLES).some(about)) return direct(`Small. ${EVIL}`);
-    return plan(Object.values(TITLES).map((title, i) => ({ id: `s${i}`, title, reason: `Because ${EVIL}`, successCriteria: [`It is there ${EVIL}`, 'It is short'] })));
+    return plan(
+      Object.values(TITLES).map((title, i) => ({
+        id: `s${i}`,
+        title,
+        reason: `Because ${EVIL}`,
+        successCriteria: [`It is there ${EVIL}`, 'It is short'],
+      })),
+    );
   }
   if (role === 'aggregator') return aggregated(`All parts ${EVIL}`);
   if (about(TITLES.refused)) {
     await held;
-    return { status: 400, body: JSON.stringify({ error: { message: `this prompt offends ${EVIL}`, type: 'invalid_request_error' } }) };
+    return {
+      status: 400,
+      body: JSON.stringify({ error: { message: `this prompt offends ${EVIL}`, type: 'invalid_request_error' } }),
+    };
   }
-  if (!hasToolResults) return { tools: [{ name: EVIL, args: { query: EVIL } }, { name: 'search_documents', args: { query: `tides ${EVIL}` } }] };
+  if (!hasToolResults)
+    return {
+      tools: [
+        { name: EVIL, args: { query: EVIL } },
+        { name: 'search_documents', args: { query: `tides ${EVIL}` } },
+      ],
+    };
   await held;
-  return executed(`Done ${EVIL}`, `# Done ${EVIL}\n\n[run](javascript:globalThis.hacked=1) <script>globalThis.hacked=1</script>`);
+  return executed(
+    `Done ${EVIL}`,
+    `# Done ${EVIL}\n\n[run](javascript:globalThis.hacked=1) <script>globalThis.hacked=1</script>`,
+  );
 });
 
 let gateway: Gateway;
@@ -55,7 +74,8 @@ describe('a run of a language model', () => {
     await card.getByText('Executing').waitFor();
     // A long title takes no more room than others, and right-to-left text begins on the right.
     const k = Number(await page.getByTestId('graph').getAttribute('data-k'));
-    for (const one of await page.locator('[data-card]').all()) expect((await one.boundingBox())!.height / k).toBeCloseTo(92, 0);
+    for (const one of await page.locator('[data-card]').all())
+      expect((await one.boundingBox())!.height / k).toBeCloseTo(92, 0);
     const right = page.locator('[data-card]').filter({ hasText: 'שלום' }).locator('.name');
     expect(await right.evaluate((e) => getComputedStyle(e).direction)).toBe('rtl');
     release();
@@ -110,7 +130,10 @@ describe('a run of a language model', () => {
     await page.goto(`${gateway.url}/runs`);
     await page.locator(`[data-run-id="${run}"]`).getByText(`${total}K tokens`).waitFor();
     // The past shows the progress of its moment.
-    const events = (await gateway.cli('events', run, '--type', 'tree.step_status', '-o', 'jsonl')).trim().split('\n').map((l) => JSON.parse(l) as { seq: number; payload: { status: string } });
+    const events = (await gateway.cli('events', run, '--type', 'tree.step_status', '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((l) => JSON.parse(l) as { seq: number; payload: { status: string } });
     const first = events.find((e) => ['completed', 'failed'].includes(e.payload.status))!;
     await page.goto(`${gateway.url}/runs/${run}?seq=${first.seq}`);
     await root.getByText('1 of 3 steps').waitFor();

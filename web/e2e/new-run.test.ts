@@ -34,7 +34,9 @@ async function cutAnswers(page: Page, method: string): Promise<() => Promise<voi
 }
 
 async function runsAbout(objective: string): Promise<string[]> {
-  const { runs = [] } = JSON.parse(await gateway.rpc('RunService/ListRuns', JSON.stringify({ objectiveContains: objective }))) as { runs?: { runId: string }[] };
+  const { runs = [] } = JSON.parse(
+    await gateway.rpc('RunService/ListRuns', JSON.stringify({ objectiveContains: objective })),
+  ) as { runs?: { runId: string }[] };
   return runs.map((run) => run.runId);
 }
 
@@ -82,7 +84,12 @@ interface EventLine {
   seq: number;
   type: string;
   nodeId: string;
-  payload: { leafNodeId?: string; reason?: string; search?: { concurrency: number; maxDepth: number }; objective?: string };
+  payload: {
+    leafNodeId?: string;
+    reason?: string;
+    search?: { concurrency: number; maxDepth: number };
+    objective?: string;
+  };
 }
 
 describe('a search', () => {
@@ -111,8 +118,15 @@ describe('a search', () => {
     const run = new URL(page.url()).pathname.split('/').pop()!;
     await connection(page, 'ended');
 
-    const log = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
-    expect(log[0]!.payload.search).toMatchObject({ concurrency: 1, maxDepth: 3, prompts: { document: 'Write about {{title}}.' } });
+    const log = (await gateway.cli('events', run, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as EventLine);
+    expect(log[0]!.payload.search).toMatchObject({
+      concurrency: 1,
+      maxDepth: 3,
+      prompts: { document: 'Write about {{title}}.' },
+    });
     const pick = log.find((event) => event.type === 'tree.leaf_picked')!;
     const leaf = pick.payload.leafNodeId!;
 
@@ -123,7 +137,10 @@ describe('a search', () => {
     const picked = then.locator(`[data-card="${leaf}"]`);
     await picked.getByText('picked').waitFor();
     expect(await picked.getAttribute('data-expansion')).toBe('unexpanded');
-    await then.getByTestId('picked').filter({ hasText: pick.payload.reason!.slice(0, 40) }).waitFor();
+    await then
+      .getByTestId('picked')
+      .filter({ hasText: pick.payload.reason!.slice(0, 40) })
+      .waitFor();
     await then.locator(`[data-card][data-expansion="expanded"], [data-card][data-expansion="leaf"]`).first().waitFor();
     await close(then);
 
@@ -166,7 +183,10 @@ describe('homework', () => {
     const groups = await page.getByTestId('row-iteration').allTextContents();
     expect(groups[0]).toBe('Iteration 1');
     expect(new Set(groups).size).toBe(groups.length);
-    const log = (await gateway.cli('events', run, '-o', 'jsonl')).trim().split('\n').map((line) => JSON.parse(line) as EventLine);
+    const log = (await gateway.cli('events', run, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as EventLine);
     expect(log.filter((event) => event.type === 'tree.rollup_updated').length).toBeGreaterThan(0);
     await close(page);
   });

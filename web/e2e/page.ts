@@ -11,13 +11,25 @@ const PATIENCE_MS = 50_000;
 export const WIDE = { width: 1440, height: 900 };
 
 /** A page that collects its errors in `problems`; `close` fails the test if there are any. */
-export async function open(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<Page & { problems: string[] }> {
-  const context = await browser.newContext({ viewport: WIDE, permissions: ['clipboard-read', 'clipboard-write'], ...options });
+export async function open(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Page & { problems: string[] }> {
+  const context = await browser.newContext({
+    viewport: WIDE,
+    permissions: ['clipboard-read', 'clipboard-write'],
+    ...options,
+  });
   return openIn(context, url);
 }
 
 /** The same in a context, whose pages share connections. `before` runs while the page is still empty. */
-export async function openIn(context: BrowserContext, url: string, before?: (page: Page) => Promise<unknown>): Promise<Page & { problems: string[] }> {
+export async function openIn(
+  context: BrowserContext,
+  url: string,
+  before?: (page: Page) => Promise<unknown>,
+): Promise<Page & { problems: string[] }> {
   const page = (await context.newPage()) as Page & { problems: string[] };
   page.problems = [];
   page.setDefaultTimeout(PATIENCE_MS);
@@ -46,7 +58,12 @@ export const connection = (page: Page, state: string) => page.locator(`[data-con
 export const treeItem = (page: Page, title: string | RegExp) => page.getByRole('treeitem', { name: title });
 
 /** Asks again until the value holds. */
-export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boolean, what: string, ms = PATIENCE_MS): Promise<T> {
+export async function until<T>(
+  ask: () => Promise<T>,
+  holds: (value: T) => boolean,
+  what: string,
+  ms = PATIENCE_MS,
+): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
     const value = await ask();
@@ -56,28 +73,37 @@ export async function until<T>(ask: () => Promise<T>, holds: (value: T) => boole
   }
 }
 
-export const shownSeq = async (page: Page): Promise<number> => Number(await page.getByTestId('seq').getAttribute('data-seq'));
+export const shownSeq = async (page: Page): Promise<number> =>
+  Number(await page.getByTestId('seq').getAttribute('data-seq'));
 
 /** The statuses of nodes as the tree shows them. */
 export async function treeOf(page: Page): Promise<Record<string, string>> {
-  return page.locator('[role=treeitem]').evaluateAll((items) =>
-    Object.fromEntries(items.map((i) => [i.getAttribute('data-node-id')!, i.getAttribute('data-status')!])),
-  );
+  return page
+    .locator('[role=treeitem]')
+    .evaluateAll((items) =>
+      Object.fromEntries(items.map((i) => [i.getAttribute('data-node-id')!, i.getAttribute('data-status')!])),
+    );
 }
 
 /** Resolves when the page has drawn twice, so it has handled the last input. */
 export const drawn = (page: Page): Promise<void> =>
-  page.evaluate(() => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))));
+  page.evaluate(
+    () => new Promise<void>((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve()))),
+  );
 
 /** The value of `ask` once it is the same three times in a row. */
 export async function settled<T>(ask: () => Promise<T>): Promise<T> {
   let same = 0;
   let last: T = await ask();
-  await until(ask, (value) => {
-    same = value === last ? same + 1 : 0;
-    last = value;
-    return same >= 3;
-  }, 'it settles');
+  await until(
+    ask,
+    (value) => {
+      same = value === last ? same + 1 : 0;
+      last = value;
+      return same >= 3;
+    },
+    'it settles',
+  );
   return last;
 }
 

@@ -19,14 +19,24 @@ beforeAll(async () => {
   notes = await mkdtemp(join(tmpdir(), 'tree-agent-notes-'));
   await mkdir(join(notes, 'moon', 'far side'), { recursive: true });
   await writeFile(join(notes, 'readme.md'), '# Tides\n\nTides follow the *moon*. <img src=x onerror=alert(1)>\n');
-  await writeFile(join(notes, 'moon', 'far side', 'dark & cold.md'), '# The far side\n\nNobody had seen the regolith there.\n');
+  await writeFile(
+    join(notes, 'moon', 'far side', 'dark & cold.md'),
+    '# The far side\n\nNobody had seen the regolith there.\n',
+  );
   await writeFile(join(notes, 'moon', 'list.txt'), '# not a heading\n  1969\n');
   [browser] = await Promise.all([launch(), gateway.start()]);
   for (const name of ['Coast', 'Desert', 'Old harbour']) {
     await gateway.cli('import', notes, '--project', name);
-    ids[name] = (JSON.parse(await gateway.rpc('ProjectService/GetProject', JSON.stringify({ name }))) as { project: { projectId: string } }).project.projectId;
+    ids[name] = (
+      JSON.parse(await gateway.rpc('ProjectService/GetProject', JSON.stringify({ name }))) as {
+        project: { projectId: string };
+      }
+    ).project.projectId;
   }
-  const archived = { project: { projectId: ids['Old harbour'], status: 'PROJECT_STATUS_ARCHIVED' }, updateMask: 'status' };
+  const archived = {
+    project: { projectId: ids['Old harbour'], status: 'PROJECT_STATUS_ARCHIVED' },
+    updateMask: 'status',
+  };
   await gateway.rpc('ProjectService/UpdateProject', JSON.stringify(archived));
 });
 afterAll(async () => {
@@ -35,8 +45,10 @@ afterAll(async () => {
   await rm(notes, { recursive: true, force: true });
 });
 
-const url = (name: string, params: Record<string, string> = {}): string => `${gateway.url}/projects/${ids[name]}?${new URLSearchParams(params).toString()}`;
-const names = (page: Page): Promise<string[]> => page.getByRole('list', { name: 'Projects' }).getByRole('link').allInnerTexts();
+const url = (name: string, params: Record<string, string> = {}): string =>
+  `${gateway.url}/projects/${ids[name]}?${new URLSearchParams(params).toString()}`;
+const names = (page: Page): Promise<string[]> =>
+  page.getByRole('list', { name: 'Projects' }).getByRole('link').allInnerTexts();
 
 describe('the list of projects', () => {
   it('shows the active ones, finds by name, and shows the archived ones when asked', async () => {
@@ -86,12 +98,17 @@ describe('a project', () => {
     await treeItem(page, /^list\.txt/).waitFor({ state: 'detached' });
     expect(await treeItem(page, /^moon, folder, 2 documents/).getAttribute('aria-expanded')).toBe('false');
     for (const key of ['ArrowRight', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
-    await treeItem(page, /^dark & cold\.md/).and(page.locator(':focus')).waitFor();
+    await treeItem(page, /^dark & cold\.md/)
+      .and(page.locator(':focus'))
+      .waitFor();
     await page.keyboard.press('Enter');
     const shown = page.getByTestId('project-document');
     await shown.getByText('Nobody had seen the regolith there.').waitFor();
     expect(await shown.getByTestId('document-path').innerText()).toBe('moon/far side/dark & cold.md');
-    await shown.getByText(/written/).first().waitFor();
+    await shown
+      .getByText(/written/)
+      .first()
+      .waitFor();
     expect(await treeItem(page, /^dark & cold\.md/).getAttribute('aria-selected')).toBe('true');
     // A file that is not Markdown is shown as it is, and Markdown on request. Nothing in a document is executed.
     await treeItem(page, /^list\.txt/).click();
@@ -163,7 +180,10 @@ describe('a project', () => {
     await treeItem(page, /^readme\.md/).waitFor({ state: 'detached' });
     await treeItem(page, /^moon/).waitFor();
     const found = await until(
-      async () => JSON.parse(await gateway.rpc('DocumentService/ListDocuments', JSON.stringify({ projectIds: [ids['Desert']] }))) as { documents: { path: string }[] },
+      async () =>
+        JSON.parse(
+          await gateway.rpc('DocumentService/ListDocuments', JSON.stringify({ projectIds: [ids['Desert']] })),
+        ) as { documents: { path: string }[] },
       (list) => list.documents.length === 2,
       'it is gone',
     );

@@ -27,14 +27,19 @@ export class Proxy {
     const { hostname, port } = new URL(to);
     const forward = (socket: Socket): void => {
       const upstream = connect(Number(port), hostname);
-      for (const [from, other] of [[socket, upstream], [upstream, socket]] as const) {
+      for (const [from, other] of [
+        [socket, upstream],
+        [upstream, socket],
+      ] as const) {
         this.#sockets.add(from);
         from.pipe(other);
         from.on('error', () => other.destroy());
         from.on('close', () => (this.#sockets.delete(from), other.destroy()));
       }
     };
-    const server = this.#certificate ? createTlsServer({ ...this.#certificate, ALPNProtocols: ['h2'] }, forward) : createTcpServer(forward);
+    const server = this.#certificate
+      ? createTlsServer({ ...this.#certificate, ALPNProtocols: ['h2'] }, forward)
+      : createTcpServer(forward);
     this.#server = server;
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const address = server.address();

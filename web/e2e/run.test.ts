@@ -20,13 +20,22 @@ async function whole(page: Page, run: string, seq: number): Promise<[unknown, un
 }
 
 const graphAt = (run: string, seq?: number): Promise<GraphJson> => gateway.graph(run, seq);
-const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
+const statuses = (graph: GraphJson): Record<string, string> =>
+  Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
 const ended = (page: Page): Promise<void> => connection(page, 'ended');
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
-  done = await gateway.run('Grow and lose a leaf', 'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0');
-  await until(() => graphAt(done), (g) => g.status === 'completed', 'the run ends', 60_000);
+  done = await gateway.run(
+    'Grow and lose a leaf',
+    'scripted:fanout=3,depth=2,tools=1,artifacts=document,fail=rejected,fail_titles=s1.s0',
+  );
+  await until(
+    () => graphAt(done),
+    (g) => g.status === 'completed',
+    'the run ends',
+    60_000,
+  );
 });
 afterAll(async () => {
   await browser?.close();
@@ -65,7 +74,12 @@ describe('a step that is a search', () => {
   it('says so in the list, on its card and in the plan', async () => {
     const model = 'scripted:fanout=2,depth=2,search_steps=1,search_depth=2,search_nodes=9';
     const run = await gateway.run('Explore the tides', model, '--max-depth', '2');
-    await until(() => graphAt(run), (g) => g.status === 'completed', 'the run ends', 60_000);
+    await until(
+      () => graphAt(run),
+      (g) => g.status === 'completed',
+      'the run ends',
+      60_000,
+    );
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await ended(page);
     await treeItem(page, /^s0, .*, search$/).click();
@@ -85,10 +99,14 @@ describe('the node panel', () => {
     await treeItem(page, 's0.s0,').click();
     const panel = page.getByTestId('node-panel');
     await panel.getByText('Parent and children', { exact: true }).waitFor();
-    for (const text of ['Completed', 'E · Executor', 'Band 1, step 1', 'Depth 2']) await panel.getByText(text, { exact: true }).first().waitFor();
+    for (const text of ['Completed', 'E · Executor', 'Band 1, step 1', 'Depth 2'])
+      await panel.getByText(text, { exact: true }).first().waitFor();
     await panel.getByText('TOOL: list_documents [OK]').waitFor();
     const id = (await panel.getAttribute('data-panel-node'))!;
-    const own = (await gateway.cli('events', done, '--node', id, '-o', 'jsonl')).trim().split('\n').map((l) => JSON.parse(l) as { type: string; payload: Record<string, unknown> });
+    const own = (await gateway.cli('events', done, '--node', id, '-o', 'jsonl'))
+      .trim()
+      .split('\n')
+      .map((l) => JSON.parse(l) as { type: string; payload: Record<string, unknown> });
     await page.getByRole('tab', { name: 'Timeline' }).click();
     await panel.getByText('node_completed').waitFor();
     expect(await panel.locator('ol > li b').allInnerTexts()).toEqual(own.map((e) => e.type.replace('tree.', '')));
@@ -156,7 +174,11 @@ describe('time', () => {
     const head = await shownSeq(page);
     for (const seq of [5, 10, Math.floor(head / 3), Math.floor(head / 2), head - 3]) {
       await page.getByLabel('Event of the run').fill(String(seq));
-      await until(() => shownSeq(page), (s) => s === seq, 'the slider moves');
+      await until(
+        () => shownSeq(page),
+        (s) => s === seq,
+        'the slider moves',
+      );
       await page.getByRole('heading', { name: 'Loading the past' }).waitFor({ state: 'detached' });
       expect(await treeOf(page)).toEqual(statuses(await graphAt(done, seq)));
       const [shown, served] = await whole(page, done, seq);
@@ -164,11 +186,23 @@ describe('time', () => {
     }
     await page.locator('body').click({ position: { x: 2, y: 2 } });
     await page.keyboard.press('[');
-    await until(() => shownSeq(page), (s) => s === head - 4, 'one step back');
+    await until(
+      () => shownSeq(page),
+      (s) => s === head - 4,
+      'one step back',
+    );
     await page.waitForURL(new RegExp(`seq=${head - 4}`));
     await page.reload();
-    await until(() => shownSeq(page), (s) => s === head - 4, 'the moment survives a reload');
-    await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
+    await until(
+      () => shownSeq(page),
+      (s) => s === head - 4,
+      'the moment survives a reload',
+    );
+    await until(
+      () => treeOf(page),
+      (t) => Object.keys(t).length > 0,
+      'the past is loaded',
+    );
     expect(await treeOf(page)).toEqual(statuses(await graphAt(done, head - 4)));
     await page.getByLabel('Speed').selectOption('500');
     await page.getByRole('button', { name: 'Play' }).click();
@@ -184,10 +218,18 @@ describe('time', () => {
     const run = await gateway.run('Go on meanwhile', 'scripted:fanout=3,depth=1,latency_ms=700');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
-    await until(() => page.locator('[role=treeitem]').count(), (n) => n >= 2, 'it has begun');
+    await until(
+      () => page.locator('[role=treeitem]').count(),
+      (n) => n >= 2,
+      'it has begun',
+    );
     await page.keyboard.press('[');
     const seq = await shownSeq(page);
-    const then = await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is loaded');
+    const then = await until(
+      () => treeOf(page),
+      (t) => Object.keys(t).length > 0,
+      'the past is loaded',
+    );
     await ended(page);
     expect(await shownSeq(page)).toBe(seq);
     expect(await treeOf(page)).toEqual(then);
@@ -195,7 +237,11 @@ describe('time', () => {
     const [shown, served] = await whole(page, run, seq);
     expect(shown).toEqual(served);
     await page.keyboard.press('l');
-    await until(() => treeOf(page), (t) => Object.values(t).every((s) => s === 'completed'), 'live again');
+    await until(
+      () => treeOf(page),
+      (t) => Object.values(t).every((s) => s === 'completed'),
+      'live again',
+    );
     await close(page);
   });
 });
@@ -217,7 +263,11 @@ describe('the event log', () => {
     await page.keyboard.press('e');
     await page.getByLabel('Event type').selectOption('');
     await page.getByRole('button', { name: 'This node' }).click();
-    const own = (await gateway.cli('events', done, '--node', (await page.url().match(/node=([^&]+)/))![1]!, '-o', 'jsonl')).trim().split('\n').length;
+    const own = (
+      await gateway.cli('events', done, '--node', (await page.url().match(/node=([^&]+)/))![1]!, '-o', 'jsonl')
+    )
+      .trim()
+      .split('\n').length;
     await until(count, (n) => n === own, 'only its own events');
     await close(page);
   });

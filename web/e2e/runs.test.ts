@@ -64,9 +64,17 @@ describe('the list of runs', () => {
     await page.locator('#objective-problem').waitFor();
     await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
     // The strategies that the server has.
-    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual(['Tree', 'Homework', 'Search']);
+    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual([
+      'Tree',
+      'Homework',
+      'Search',
+    ]);
     // Nor are models that are not set; whoever types one sees why it cannot be used.
-    const models = await until(() => page.locator('#models option').evaluateAll((options) => options.map((o) => (o as HTMLOptionElement).value)), (m) => m.length > 1, 'the server lists its models');
+    const models = await until(
+      () => page.locator('#models option').evaluateAll((options) => options.map((o) => (o as HTMLOptionElement).value)),
+      (m) => m.length > 1,
+      'the server lists its models',
+    );
     expect(models).toContain('offline');
     expect(models).not.toContain('fast');
     await page.getByLabel('Model').fill('fast');
@@ -82,7 +90,10 @@ describe('the list of runs', () => {
       const run = page.url().split('/').at(-1)!;
       const [created] = (await gateway.cli('events', run, '--type', 'tree.run_created', '-o', 'jsonl')).split('\n');
       const { payload } = JSON.parse(created!) as { payload: object };
-      expect(payload).toMatchObject({ model: 'offline', budgets: { maxDepth: 2, maxNodes: 40, maxWallClockMs: 300_000 } });
+      expect(payload).toMatchObject({
+        model: 'offline',
+        budgets: { maxDepth: 2, maxNodes: 40, maxWallClockMs: 300_000 },
+      });
     };
     await budgets();
 
@@ -107,7 +118,11 @@ describe('the list of runs', () => {
     const second = page.url().split('/').at(-1)!;
     await page.getByRole('link', { name: 'All runs' }).click();
     await page.locator(`[data-run-id="${second}"]`).getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
-    await page.locator(`[data-run-id="${first.split('/').at(-1)!}"]`).getByTestId('context').filter({ hasText: 'Coast' }).waitFor();
+    await page
+      .locator(`[data-run-id="${first.split('/').at(-1)!}"]`)
+      .getByTestId('context')
+      .filter({ hasText: 'Coast' })
+      .waitFor();
     await close(page);
   });
 
@@ -140,21 +155,37 @@ describe('the list of runs', () => {
     const row = page.locator(`[data-run-id="${slow}"]`);
     await row.waitFor();
     expect(['queued', 'running']).toContain(await row.getAttribute('data-status'));
-    await until(() => row.getAttribute('data-status'), (s) => s === 'completed', 'the row follows its run');
+    await until(
+      () => row.getAttribute('data-status'),
+      (s) => s === 'completed',
+      'the row follows its run',
+    );
     expect(await page.locator('[data-run-id]').count()).toBe(25);
     await page.getByRole('button', { name: 'Older' }).click();
     await page.getByText('Page 2').waitFor();
     await page.getByText('What moves the tides?').first().waitFor();
     await page.getByRole('button', { name: 'Newer' }).click();
     await page.getByRole('searchbox').fill('filler number 1');
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 11, 'the search narrows the list');
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 11,
+      'the search narrows the list',
+    );
     await page.reload();
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 11, 'the search survives a reload');
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 11,
+      'the search survives a reload',
+    );
     await page.getByRole('searchbox').fill('nothing has this');
     await page.getByText('No matching runs').waitFor();
     await page.getByRole('button', { name: 'Show all runs' }).click();
     await page.getByRole('button', { name: 'Failed' }).click();
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'only the failed run is left');
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 1,
+      'only the failed run is left',
+    );
     expect(page.url()).toContain('status=failed');
     await close(page);
   });
@@ -162,21 +193,34 @@ describe('the list of runs', () => {
   it('follows runs over one stream, without polling', async () => {
     const page = await open(browser, 'about:blank');
     const calls: string[] = [];
-    page.on('request', (request) => void (request.url().includes('RunService/') && calls.push(request.url().split('/').at(-1)!)));
+    page.on(
+      'request',
+      (request) => void (request.url().includes('RunService/') && calls.push(request.url().split('/').at(-1)!)),
+    );
     await page.goto(`${gateway.url}/runs`);
     await page.locator('[data-run-id]').first().waitFor();
     const run = await gateway.run('Started while the list is open', 'scripted:fanout=1,depth=1,latency_ms=500');
     const row = page.locator(`[data-run-id="${run}"]`);
     await row.waitFor();
     expect(await page.locator('[data-run-id]').first().getAttribute('data-run-id')).toBe(run);
-    await until(() => row.getAttribute('data-status'), (s) => s === 'completed', 'the row follows its run');
-    const { run: ended } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as { run: { startedAt: string; endedAt: string } };
+    await until(
+      () => row.getAttribute('data-status'),
+      (s) => s === 'completed',
+      'the row follows its run',
+    );
+    const { run: ended } = JSON.parse(await gateway.rpc('RunService/GetRun', JSON.stringify({ runId: run }))) as {
+      run: { startedAt: string; endedAt: string };
+    };
     const ms = Date.parse(ended.endedAt) - Date.parse(ended.startedAt);
     expect([ms - 1, ms, ms + 1].map(duration)).toContain(await row.getByTestId('row-duration').innerText());
     expect(calls).toEqual(['WatchRuns']);
     await hide(page);
     await show(page);
-    await until(async () => calls.length, (n) => n === 2, 'it resumes when it is shown again');
+    await until(
+      async () => calls.length,
+      (n) => n === 2,
+      'it resumes when it is shown again',
+    );
     const other = await gateway.run('Started after it was shown again', 'scripted:fanout=1,depth=0');
     await page.locator(`[data-run-id="${other}"]`).waitFor();
     expect(calls).toEqual(['WatchRuns', 'WatchRuns']);
@@ -199,18 +243,36 @@ describe('the list of runs', () => {
     await page.getByTestId('run-overview').getByRole('link', { name: 'team=sea' }).click();
     await page.waitForURL('**/runs?label=team%3Dsea');
     const row = page.locator(`[data-run-id="${run}"]`);
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'only the run with the label is left');
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 1,
+      'only the run with the label is left',
+    );
     await row.getByRole('link', { name: 'Two coasts' }).waitFor();
     await row.getByText('Compare the tides of two coasts').waitFor();
     await page.getByLabel('Labels').fill('team=land');
     await page.getByText('No matching runs').waitFor();
     await page.getByRole('button', { name: 'Show all runs' }).click();
     await row.getByRole('button', { name: 'urgent' }).click();
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'a label of a row filters the list');
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 1,
+      'a label of a row filters the list',
+    );
     await page.getByLabel('Labels').fill('');
     await page.waitForURL((url) => !url.searchParams.has('label'));
-    for (const [filter, text] of [['Run id', run.slice(-6)], ['Model', 'offline'], ['From', today()], ['To', today()]] as const) await page.getByLabel(filter, { exact: true }).fill(text);
-    await until(() => page.locator('[data-run-id]').count(), (n) => n === 1, 'the filters work together');
+    for (const [filter, text] of [
+      ['Run id', run.slice(-6)],
+      ['Model', 'offline'],
+      ['From', today()],
+      ['To', today()],
+    ] as const)
+      await page.getByLabel(filter, { exact: true }).fill(text);
+    await until(
+      () => page.locator('[data-run-id]').count(),
+      (n) => n === 1,
+      'the filters work together',
+    );
     await page.reload();
     await row.waitFor();
     await page.getByLabel('To', { exact: true }).fill('2001-01-01');

@@ -35,19 +35,37 @@ describe('a scratchpad that grows', () => {
     await page.goto(`${address()}/runs/${run}?tab=scratchpad`);
     await connection(page, 'live');
     await treeItem(page, /^Write for a while/).click();
-    const early = await until(() => text(page), (t) => t.includes('note 3,'), 'it begins');
+    const early = await until(
+      () => text(page),
+      (t) => t.includes('note 3,'),
+      'it begins',
+    );
     expect(early).not.toContain('note 40,');
-    await until(() => text(page), (t) => t.includes('note 20,'), 'it grows');
+    await until(
+      () => text(page),
+      (t) => t.includes('note 20,'),
+      'it grows',
+    );
     expect(seen.most).toBe(followed ? 2 : 1);
     expect(seen.watched).toBe(followed ? 1 : 0);
     if (followed) expect(seen.read).toBe(0);
     await connection(page, 'ended');
-    const whole = (await gateway.cli('doc', (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!)).trim();
+    const whole = (
+      await gateway.cli('doc', (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!)
+    ).trim();
     expect(whole).toContain('note 40,');
-    await until(() => text(page), (t) => t.includes('scripted: executed'), 'all of it is there');
+    await until(
+      () => text(page),
+      (t) => t.includes('scripted: executed'),
+      'all of it is there',
+    );
     for (let n = 1; n <= 40; n++) expect(await text(page)).toContain(`note ${n},`);
     if (!followed) expect(seen.read).toBeGreaterThan(1);
-    await until(async () => seen.open, (n) => n === 0, 'no stream is left');
+    await until(
+      async () => seen.open,
+      (n) => n === 0,
+      'no stream is left',
+    );
     await close(page);
   });
 
@@ -58,18 +76,34 @@ describe('a scratchpad that grows', () => {
     await page.goto(`${proxy.url}/runs/${run}?tab=scratchpad`);
     await connection(page, 'live');
     await treeItem(page, /^Write through trouble/).click();
-    await until(() => text(page), (t) => t.includes('note 3,'), 'it begins');
+    await until(
+      () => text(page),
+      (t) => t.includes('note 3,'),
+      'it begins',
+    );
     await hide(page);
     await connection(page, 'paused');
-    await until(async () => seen.open, (n) => n === 0, 'no stream is open');
+    await until(
+      async () => seen.open,
+      (n) => n === 0,
+      'no stream is open',
+    );
     const before = await text(page);
     await show(page);
-    await until(() => text(page), (t) => t.length > before.length, 'what was written meanwhile is there');
+    await until(
+      () => text(page),
+      (t) => t.length > before.length,
+      'what was written meanwhile is there',
+    );
     await gateway.kill();
     await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
     await gateway.start();
     await page.locator('[data-connection="ended"]').waitFor({ timeout: 120_000 });
-    const body = await until(() => text(page), (t) => t.includes('scripted: executed'), 'all of it is there');
+    const body = await until(
+      () => text(page),
+      (t) => t.includes('scripted: executed'),
+      'all of it is there',
+    );
     // Nothing is repeated: each note from before the page was hidden appears once per attempt.
     const id = (await page.getByTestId('node-panel').getAttribute('data-scratchpad'))!;
     const whole = await gateway.cli('doc', id);

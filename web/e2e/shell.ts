@@ -1,5 +1,5 @@
-// A shell in which lines copied from the page run as they are: `tree-agent` is the binary under test, and `grpcurl` hands
-// its arguments to `buf curl`, which npm can install.
+// A shell in which lines copied from the page run as they are: `tree-agent` is the binary under test, and `grpcurl`
+// hands its arguments to `buf curl`, which npm can install.
 
 import { execFile } from 'node:child_process';
 import { chmod, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
@@ -41,7 +41,10 @@ export class Shell {
   /** What a line prints on its standard output. Fails when the line does. */
   async run(line: string, env: Record<string, string> = {}): Promise<string> {
     const path = `${this.#bin}${delimiter}${process.env.PATH ?? ''}`;
-    const { stdout } = await run('sh', ['-c', line], { maxBuffer: 64 << 20, env: { ...process.env, PATH: path, ...env } });
+    const { stdout } = await run('sh', ['-c', line], {
+      maxBuffer: 64 << 20,
+      env: { ...process.env, PATH: path, ...env },
+    });
     return stdout;
   }
 

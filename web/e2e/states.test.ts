@@ -15,8 +15,15 @@ let graph: GraphJson;
 
 beforeAll(async () => {
   [browser] = await Promise.all([launch(), gateway.start()]);
-  done = await gateway.run('Have all kinds', 'scripted:fanout=2,depth=1,artifacts=document,fail=rejected,fail_titles=s1');
-  graph = await until(() => gateway.graph(done), (g) => g.status === 'completed', 'the run ends');
+  done = await gateway.run(
+    'Have all kinds',
+    'scripted:fanout=2,depth=1,artifacts=document,fail=rejected,fail_titles=s1',
+  );
+  graph = await until(
+    () => gateway.graph(done),
+    (g) => g.status === 'completed',
+    'the run ends',
+  );
 });
 afterAll(async () => {
   await browser?.close();
@@ -45,33 +52,37 @@ const empty = async (): Promise<Page & { problems: string[] }> => open(browser, 
 const LOST = 'The gateway does not answer';
 
 describe('a run', () => {
-  it.each([1440, 360])('shows at %d px that it loads and that the gateway does not answer, and recovers by itself', async (width) => {
-    const page = await empty();
-    await page.setViewportSize({ width, height: 740 });
-    const answer = await hold(page, 'RunService/WatchRun');
-    await page.goto(`${gateway.url}/runs/${done}`);
-    await page.getByRole('status').filter({ hasText: 'Loading the run' }).waitFor();
-    await answer();
-    await connection(page, 'ended');
-    await page.getByText('Loading the run').waitFor({ state: 'detached' });
-    await page.unrouteAll({ behavior: 'ignoreErrors' });
+  it.each([1440, 360])(
+    'shows at %d px that it loads and that the gateway does not answer, and recovers by itself',
+    async (width) => {
+      const page = await empty();
+      await page.setViewportSize({ width, height: 740 });
+      const answer = await hold(page, 'RunService/WatchRun');
+      await page.goto(`${gateway.url}/runs/${done}`);
+      await page.getByRole('status').filter({ hasText: 'Loading the run' }).waitFor();
+      await answer();
+      await connection(page, 'ended');
+      await page.getByText('Loading the run').waitFor({ state: 'detached' });
+      await page.unrouteAll({ behavior: 'ignoreErrors' });
 
-    const found = await lose(page, 'RunService/*');
-    await page.goto(`${gateway.url}/runs/${done}`);
-    await page.getByRole('status').filter({ hasText: 'Loading the run' }).getByText(LOST).waitFor();
-    await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
-    await connection(page, 'stale');
-    await page.getByRole('button', { name: 'Try now' }).waitFor();
-    await found();
-    await connection(page, 'ended');
-    await treeItem(page, /^s0,/).waitFor();
-    await close(page);
-  });
+      const found = await lose(page, 'RunService/*');
+      await page.goto(`${gateway.url}/runs/${done}`);
+      await page.getByRole('status').filter({ hasText: 'Loading the run' }).getByText(LOST).waitFor();
+      await page.locator('[data-connection="reconnecting"], [data-connection="stale"]').waitFor();
+      await connection(page, 'stale');
+      await page.getByRole('button', { name: 'Try now' }).waitFor();
+      await found();
+      await connection(page, 'ended');
+      await treeItem(page, /^s0,/).waitFor();
+      await close(page);
+    },
+  );
 
   it.each([1440, 360])('shows at %d px that it waits for its first node', async (width) => {
     const page = await open(browser, `${gateway.url}/runs/${done}?seq=1`, { viewport: { width, height: 740 } });
     await page.getByText('Waiting for the first node').waitFor();
-    for (let seq = 1; (await page.getByRole('treeitem').count()) === 0 && seq < 10; seq++) await page.keyboard.press(']');
+    for (let seq = 1; (await page.getByRole('treeitem').count()) === 0 && seq < 10; seq++)
+      await page.keyboard.press(']');
     await treeItem(page, /^Have all kinds/).waitFor();
     await page.getByText('Waiting for the first node').waitFor({ state: 'detached' });
     await close(page);
@@ -84,7 +95,10 @@ describe('a run', () => {
     await page.goto(`${gateway.url}/runs/${done}?seq=10`);
     await page.getByRole('heading', { name: 'Loading the past' }).waitFor();
     await page.goto(`${gateway.url}/runs/${done}?node=${leaf.id}`);
-    for (const [tab, text] of [['Timeline', 'Loading events'], ['Tools', 'Loading tool calls']] as const) {
+    for (const [tab, text] of [
+      ['Timeline', 'Loading events'],
+      ['Tools', 'Loading tool calls'],
+    ] as const) {
       await page.getByRole('tab', { name: tab }).click();
       await page.getByText(text, { exact: true }).waitFor();
     }
@@ -115,11 +129,17 @@ describe('a node', () => {
     await connection(page, 'ended');
     await treeItem(page, /^s1,/).click();
     const panel = page.getByTestId('node-panel');
-    for (const [tab, text] of [['Plan', 'No plan'], ['Tools', 'No tool calls'], ['Result', 'No result yet']] as const) {
+    for (const [tab, text] of [
+      ['Plan', 'No plan'],
+      ['Tools', 'No tool calls'],
+      ['Result', 'No result yet'],
+    ] as const) {
       await page.getByRole('tab', { name: tab }).click();
       await panel.getByRole('heading', { name: text }).waitFor();
     }
-    const created = (await gateway.cli('events', done, '--node', graph.nodes.at(-1)!.id, '-o', 'jsonl')).split('\n')[0]!;
+    const created = (await gateway.cli('events', done, '--node', graph.nodes.at(-1)!.id, '-o', 'jsonl')).split(
+      '\n',
+    )[0]!;
     await page.getByLabel('Event of the run').fill(String((JSON.parse(created) as { seq: number }).seq));
     await page.getByRole('tab', { name: 'Scratchpad' }).click();
     await panel.getByText('Nothing had been written yet').waitFor();

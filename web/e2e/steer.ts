@@ -17,8 +17,10 @@ export interface Hand {
   moveUp(page: Page, step: string, before: string): Promise<void>;
 }
 
-const selected = (page: Page, title: RegExp): Locator => page.locator('[role=treeitem][aria-selected=true]').and(treeItem(page, title));
-const grip = (page: Page, step: string): Locator => page.getByRole('dialog').getByRole('button', { name: `Move ${step}`, exact: true });
+const selected = (page: Page, title: RegExp): Locator =>
+  page.locator('[role=treeitem][aria-selected=true]').and(treeItem(page, title));
+const grip = (page: Page, step: string): Locator =>
+  page.getByRole('dialog').getByRole('button', { name: `Move ${step}`, exact: true });
 
 export const MOUSE: Hand = {
   async choose(page, title) {
@@ -29,18 +31,33 @@ export const MOUSE: Hand = {
   tick: (box) => box.click(),
   reach: (field) => field.click(),
   async moveUp(page, step, before) {
-    await grip(page, step).dragTo(page.getByRole('dialog').locator('li', { has: page.getByRole('button', { name: `Move ${before}`, exact: true }) }), { targetPosition: { x: 60, y: 4 } });
+    await grip(page, step).dragTo(
+      page
+        .getByRole('dialog')
+        .locator('li', { has: page.getByRole('button', { name: `Move ${before}`, exact: true }) }),
+      { targetPosition: { x: 60, y: 4 } },
+    );
   },
 };
 
 /** Presses a key until the focused element matches. */
 export async function until(page: Page, key: string, fits: string): Promise<void> {
-  await press(page, key, () => page.evaluate((selector) => document.activeElement?.matches(selector) === true, fits), fits);
+  await press(
+    page,
+    key,
+    () => page.evaluate((selector) => document.activeElement?.matches(selector) === true, fits),
+    fits,
+  );
 }
 
 const isFocused = (box: Locator): Promise<boolean> => box.evaluate((el) => el === document.activeElement);
 
-async function press(page: Page, key: string, isThere: () => Promise<boolean>, where = 'where it should'): Promise<void> {
+async function press(
+  page: Page,
+  key: string,
+  isThere: () => Promise<boolean>,
+  where = 'where it should',
+): Promise<void> {
   for (let i = 0; i < 120; i++) {
     if (await isThere()) return;
     await page.keyboard.press(key);
@@ -53,11 +70,18 @@ export const KEYBOARD: Hand = {
     await page.keyboard.press('t');
     await page.locator('[role=treeitem]:focus').waitFor();
     await page.keyboard.press('Home');
-    for (let i = 0; i < 20 && (await page.locator('[role=treeitem]:focus').and(treeItem(page, title)).count()) === 0; i++) {
+    for (
+      let i = 0;
+      i < 20 && (await page.locator('[role=treeitem]:focus').and(treeItem(page, title)).count()) === 0;
+      i++
+    ) {
       const before = await page.evaluate(() => document.activeElement?.getAttribute('data-node-id'));
       await page.keyboard.press(i === 0 ? 'Home' : 'ArrowDown');
       // The focus follows in the next frame.
-      await page.waitForFunction(([was, first]) => first || document.activeElement?.getAttribute('data-node-id') !== was, [before, i === 0] as const);
+      await page.waitForFunction(
+        ([was, first]) => first || document.activeElement?.getAttribute('data-node-id') !== was,
+        [before, i === 0] as const,
+      );
     }
     await page.keyboard.press('Enter');
     await selected(page, title).waitFor();

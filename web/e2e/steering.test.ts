@@ -12,8 +12,16 @@ const BANDS = [
   ['North shore', 'South shore'],
   ['East shore', 'West shore'],
 ];
-const step = (title: string) => ({ id: title.slice(0, 5).toLowerCase(), title, reason: 'It is a shore.', successCriteria: ['It is walked.'] });
-const PLAN = { summary: 'Walk all shores.', bands: BANDS.map((titles, i) => ({ goal: `walk ${i + 1}`, parallelizable: i === 0, steps: titles.map(step) })) };
+const step = (title: string) => ({
+  id: title.slice(0, 5).toLowerCase(),
+  title,
+  reason: 'It is a shore.',
+  successCriteria: ['It is walked.'],
+});
+const PLAN = {
+  summary: 'Walk all shores.',
+  bands: BANDS.map((titles, i) => ({ goal: `walk ${i + 1}`, parallelizable: i === 0, steps: titles.map(step) })),
+};
 
 /** What the executors were asked, and what keeps them from answering. */
 const asked: string[] = [];
@@ -23,8 +31,18 @@ const hold = (): void => void (held = new Promise((resolve) => (release = resolv
 
 const model = new LanguageModel(async ({ role, said }) => {
   if (role === 'planner') {
-    if (/(North|South|East|West|Far) (shore|reef)/.test(said.slice(said.lastIndexOf('"user"')))) return direct('One walk.');
-    return { json: { decision: { mode: 'plan', modeReason: 'There are several shores.', scratchpad: { appendMarkdown: 'Shores.' }, plan: PLAN } } };
+    if (/(North|South|East|West|Far) (shore|reef)/.test(said.slice(said.lastIndexOf('"user"'))))
+      return direct('One walk.');
+    return {
+      json: {
+        decision: {
+          mode: 'plan',
+          modeReason: 'There are several shores.',
+          scratchpad: { appendMarkdown: 'Shores.' },
+          plan: PLAN,
+        },
+      },
+    };
   }
   if (role === 'aggregator') return aggregated('All shores are walked.');
   asked.push(said);
@@ -46,7 +64,8 @@ afterAll(async () => {
   await model.close();
 });
 
-const notice = (page: Page, text: RegExp): Promise<void> => page.getByTestId('command-notice').filter({ hasText: text }).waitFor();
+const notice = (page: Page, text: RegExp): Promise<void> =>
+  page.getByTestId('command-notice').filter({ hasText: text }).waitFor();
 const HANDS: [string, Hand][] = [
   ['by mouse', MOUSE],
   ['by keyboard', KEYBOARD],
@@ -58,9 +77,16 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     const objective = `Walk around the island ${name}`;
     const calls = (): string[] => asked.filter((said) => said.includes(objective));
     const run = await gateway.run(objective, 'llm');
-    const [page, second] = await Promise.all([open(browser, `${gateway.url}/runs/${run}`), open(browser, `${gateway.url}/runs/${run}`)]);
+    const [page, second] = await Promise.all([
+      open(browser, `${gateway.url}/runs/${run}`),
+      open(browser, `${gateway.url}/runs/${run}`),
+    ]);
     await treeItem(page, /^South shore, Executing/).waitFor();
-    await until(async () => calls().length, (n) => n === 2, 'both are at work');
+    await until(
+      async () => calls().length,
+      (n) => n === 2,
+      'both are at work',
+    );
 
     await hand.press(page, '[data-testid=run-commands] [data-command=pause]');
     expect(await confirm(page, hand)).toMatch(/Concerns 1 node, no calls; reuses 0\./);
@@ -87,13 +113,20 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.keyboard.type('Mind the tide tables.');
     await hand.tick(page.getByRole('dialog').getByRole('checkbox', { name: /^Restart the call/ }));
     expect(await confirm(page, hand)).toMatch(/stops 1 call in flight, about 1 call \(1 execute\)/);
-    await until(async () => calls().length, (n) => n === 4, 'the call is made again');
+    await until(
+      async () => calls().length,
+      (n) => n === 4,
+      'the call is made again',
+    );
     await notice(second, /North shore guidance by .*: Mind the tide tables\./);
 
     await hand.choose(page, /^Walk around the island/);
     await hand.press(page, '[data-testid=node-commands] [data-command=plan]');
     const dialog = page.getByRole('dialog', { name: 'Edit the plan' });
-    expect(await dialog.locator('[data-locked=true]').allInnerTexts()).toEqual([expect.stringContaining('North shore'), expect.stringContaining('South shore')]);
+    expect(await dialog.locator('[data-locked=true]').allInnerTexts()).toEqual([
+      expect.stringContaining('North shore'),
+      expect.stringContaining('South shore'),
+    ]);
     await hand.moveUp(page, 'West shore', 'East shore');
     await dialog.getByText('West shore is step 1 of 2 in band 2.').waitFor();
     await hand.press(page, 'dialog [aria-label="Remove East shore"]');
@@ -113,7 +146,11 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await treeItem(second, /^Walk around the island/).click();
     await second.getByRole('tab', { name: 'Plan' }).click();
     await second.getByTestId('node-panel').getByText('Version 2').waitFor();
-    await until(() => second.getByTestId('node-panel').locator('.band').nth(1).locator('.title').allInnerTexts(), (titles) => titles.join() === 'West shore,Far reef', 'the new plan');
+    await until(
+      () => second.getByTestId('node-panel').locator('.band').nth(1).locator('.title').allInnerTexts(),
+      (titles) => titles.join() === 'West shore,Far reef',
+      'the new plan',
+    );
 
     await hand.press(page, '[data-testid=run-commands] [data-command=budget]');
     const nodes = page.getByRole('dialog').getByLabel('Nodes', { exact: true });
@@ -128,7 +165,9 @@ describe.each(HANDS)('a person %s', (name, hand) => {
 
     await hand.choose(page, /^South shore/);
     await hand.press(page, '[data-testid=node-commands] [data-command=budget]');
-    await hand.reach(page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }));
+    await hand.reach(
+      page.getByRole('dialog', { name: 'Budget of this subtree' }).getByLabel('Tokens', { exact: true }),
+    );
     await page.keyboard.type('900000');
     await confirm(page, hand);
     await notice(second, /South shore budget set by .*: tokens 900,000/);
@@ -146,13 +185,24 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.keyboard.type('Begin at the pier.');
     expect(await confirm(page, hand)).toMatch(/Re-runs \d nodes?, .*about \d calls?/);
     await treeItem(second, /^South shore, Executing, executor, reopened$/).waitFor();
-    await until(async () => calls().length, (n) => n === 5, 'it begins again');
+    await until(
+      async () => calls().length,
+      (n) => n === 5,
+      'it begins again',
+    );
 
     // Who did what stands in the timeline.
     await second.getByRole('tab', { name: 'Timeline' }).click();
     await treeItem(second, /^South shore/).click();
     const timeline = second.getByTestId('node-panel').getByRole('tabpanel');
-    for (const words of [/^paused by /, /^resumed by /, /^stopped by .*; the existing results are discarded/, /^to be done again by .* \(generation 1\)/, /^guidance by .*: Begin at the pier\./]) await timeline.getByText(words).first().waitFor();
+    for (const words of [
+      /^paused by /,
+      /^resumed by /,
+      /^stopped by .*; the existing results are discarded/,
+      /^to be done again by .* \(generation 1\)/,
+      /^guidance by .*: Begin at the pier\./,
+    ])
+      await timeline.getByText(words).first().waitFor();
 
     await hand.press(page, '[data-testid=run-commands] [data-command=stop]');
     await page.getByRole('dialog', { name: 'Stop this run?' }).waitFor();
@@ -164,7 +214,8 @@ describe.each(HANDS)('a person %s', (name, hand) => {
   });
 });
 
-// A browser says that a dialog was closed in a task of its own. A key may come before, and has opened the next one then.
+// A browser says that a dialog was closed in a task of its own. A key may come before, and has opened the next one
+// then.
 it('the dialog that a key opens stays when the one before says that it was closed', async () => {
   hold();
   const run = await gateway.run('Walk on and on', 'llm');

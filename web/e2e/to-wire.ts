@@ -8,7 +8,8 @@ import type { GraphNode, GraphSnapshot, Usage } from '../src/lib/projection/mode
 
 const value = <T>(words: Record<string, T | string>, word: string): T => words[word.toUpperCase()] as T;
 
-export const usageToWire = (u: Readonly<Usage>) => Object.fromEntries(Object.entries(u).map(([key, v]) => [key, BigInt(v)]));
+export const usageToWire = (u: Readonly<Usage>) =>
+  Object.fromEntries(Object.entries(u).map(([key, v]) => [key, BigInt(v)]));
 
 function node(n: GraphNode) {
   return create(GraphNodeSchema, {
@@ -35,7 +36,9 @@ function node(n: GraphNode) {
       label,
       title,
       isPrimary,
-      ...(citations === undefined ? {} : { citations: { total: BigInt(citations.total), verified: BigInt(citations.verified) } }),
+      ...(citations === undefined
+        ? {}
+        : { citations: { total: BigInt(citations.total), verified: BigInt(citations.verified) } }),
     })),
     ...(n.verification === undefined ? {} : { verification: n.verification }),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),

@@ -4,7 +4,20 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, drawn, hide, open, settled, show, shownSeq, streams, treeItem, treeOf, until } from './page';
+import {
+  close,
+  connection,
+  drawn,
+  hide,
+  open,
+  settled,
+  show,
+  shownSeq,
+  streams,
+  treeItem,
+  treeOf,
+  until,
+} from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -17,8 +30,15 @@ afterAll(async () => {
   await gateway.stop();
 });
 
-const ended = (run: string): Promise<GraphJson> => until(() => gateway.graph(run), (g) => g.status === 'completed', 'the run ends', 120_000);
-const statuses = (graph: GraphJson): Record<string, string> => Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
+const ended = (run: string): Promise<GraphJson> =>
+  until(
+    () => gateway.graph(run),
+    (g) => g.status === 'completed',
+    'the run ends',
+    120_000,
+  );
+const statuses = (graph: GraphJson): Record<string, string> =>
+  Object.fromEntries(graph.nodes.map((n) => [n.id, n.status]));
 
 describe('the event log of an active run', () => {
   it('follows the tail, stops when the user scrolls up and says how many are new, and follows again', async () => {
@@ -26,7 +46,12 @@ describe('the event log of an active run', () => {
     const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
     await connection(page, 'live');
     const rows = page.getByTestId('event-rows');
-    const look = () => rows.evaluate((e) => ({ top: e.scrollTop, left: e.scrollHeight - e.scrollTop - e.clientHeight, count: Number((e as HTMLElement).dataset.count) }));
+    const look = () =>
+      rows.evaluate((e) => ({
+        top: e.scrollTop,
+        left: e.scrollHeight - e.scrollTop - e.clientHeight,
+        count: Number((e as HTMLElement).dataset.count),
+      }));
     await until(look, ({ count, left }) => count > 60 && left < 5, 'the tail is followed');
     await rows.hover();
     await page.mouse.wheel(0, -700);
@@ -34,10 +59,13 @@ describe('the event log of an active run', () => {
     const here = await settled(async () => (await look()).top);
     const fresh = page.getByRole('button', { name: /^[\d,]+ new$/ });
     await fresh.waitFor();
-    const both = () => page.evaluate(() => ({
-      fresh: Number([...document.querySelectorAll('button')].find((b) => / new$/.test(b.innerText))!.innerText.replace(/\D/g, '')),
-      count: Number(document.querySelector<HTMLElement>('[data-testid=event-rows]')!.dataset.count),
-    }));
+    const both = () =>
+      page.evaluate(() => ({
+        fresh: Number(
+          [...document.querySelectorAll('button')].find((b) => / new$/.test(b.innerText))!.innerText.replace(/\D/g, ''),
+        ),
+        count: Number(document.querySelector<HTMLElement>('[data-testid=event-rows]')!.dataset.count),
+      }));
     const first = await both();
     const later = await until(both, ({ count }) => count > first.count + 5, 'more events arrive');
     expect(later.fresh - first.fresh).toBe(later.count - first.count);
@@ -56,7 +84,16 @@ describe('a huge run', () => {
   let graph: GraphJson;
   let failed: string[];
   beforeAll(async () => {
-    run = await gateway.run('A run of a thousand', 'scripted:fanout=10,depth=3,fail=rejected,fail_every=60', '--max-nodes', '2000', '--max-steps-per-band', '10', '--max-parallel-steps', '64');
+    run = await gateway.run(
+      'A run of a thousand',
+      'scripted:fanout=10,depth=3,fail=rejected,fail_every=60',
+      '--max-nodes',
+      '2000',
+      '--max-steps-per-band',
+      '10',
+      '--max-parallel-steps',
+      '64',
+    );
     graph = await ended(run);
     failed = graph.nodes.filter((n) => n.status === 'failed').map((n) => n.id);
   }, 150_000);
@@ -85,7 +122,10 @@ describe('a huge run', () => {
     });
     expect(red).toBeGreaterThan(failed.length * 9);
     await page.keyboard.press('f');
-    await page.getByTestId('match-count').filter({ hasText: `${failed.length} matches` }).waitFor();
+    await page
+      .getByTestId('match-count')
+      .filter({ hasText: `${failed.length} matches` })
+      .waitFor();
     const panel = page.getByTestId('node-panel');
     for (const id of [...failed, failed[0]!]) {
       await page.keyboard.press('n');
@@ -111,7 +151,9 @@ describe('a huge run', () => {
     const zoom = async (): Promise<number> => Number.parseInt(await page.getByTestId('zoom').innerText(), 10);
     await page.getByTestId('zoom-rows').filter({ hasText: '%' }).waitFor();
     // Zoomed out: a card of 248 px is as wide as the label says. It is drawn on the canvas, so clicks find its edge.
-    const [tx, ty] = await Promise.all(['data-tx', 'data-ty'].map(async (name) => Number(await page.getByTestId('graph').getAttribute(name))));
+    const [tx, ty] = await Promise.all(
+      ['data-tx', 'data-ty'].map(async (name) => Number(await page.getByTestId('graph').getAttribute(name))),
+    );
     const width = (248 * (await zoom())) / 100;
     const click = (x: number): Promise<void> => page.mouse.click(graphBox.x + x, graphBox.y + ty! + 6);
     await click(tx! + width - 4);
@@ -131,7 +173,18 @@ describe('a huge run', () => {
   });
 
   it('has every node in the tree, with only those in view in the document', async () => {
-    const flood = await gateway.run('A run of two thousand', 'scripted:fanout=13,depth=3', '--max-nodes', '3000', '--max-steps-per-band', '13', '--max-children-per-node', '13', '--max-parallel-steps', '64');
+    const flood = await gateway.run(
+      'A run of two thousand',
+      'scripted:fanout=13,depth=3',
+      '--max-nodes',
+      '3000',
+      '--max-steps-per-band',
+      '13',
+      '--max-children-per-node',
+      '13',
+      '--max-parallel-steps',
+      '64',
+    );
     const all = await ended(flood);
     expect(all.nodes.length).toBe(2380);
     const page = await open(browser, `${gateway.url}/runs/${flood}`);
@@ -149,7 +202,10 @@ describe('a huge run', () => {
 
 describe('a hidden page', () => {
   it('holds no stream, and resumes by seq when it is shown again; never more than one', async () => {
-    const run = await gateway.run('Go on while nobody looks', 'scripted:fanout=2,depth=2,latency_ms=3000,notes=10,tools=1');
+    const run = await gateway.run(
+      'Go on while nobody looks',
+      'scripted:fanout=2,depth=2,latency_ms=3000,notes=10,tools=1',
+    );
     const page = await open(browser, `${gateway.url}/runs`);
     const seen = streams(page);
     await page.goto(`${gateway.url}/runs/${run}?tab=scratchpad`);
@@ -159,13 +215,25 @@ describe('a hidden page', () => {
     expect(seen.asked).toEqual([{ afterSeq: 0, snapshot: true }]);
     await hide(page);
     await connection(page, 'paused');
-    await until(async () => seen.open, (n) => n === 0, 'the stream is closed');
+    await until(
+      async () => seen.open,
+      (n) => n === 0,
+      'the stream is closed',
+    );
     const then = await shownSeq(page);
-    await until(() => gateway.graph(run), (g) => g.seq > then, 'the run goes on');
+    await until(
+      () => gateway.graph(run),
+      (g) => g.seq > then,
+      'the run goes on',
+    );
     expect(await shownSeq(page)).toBe(then);
     expect(await page.locator('.pulse').count()).toBe(0);
     await show(page);
-    await until(() => shownSeq(page), (seq) => seq > then, 'what happened meanwhile arrives');
+    await until(
+      () => shownSeq(page),
+      (seq) => seq > then,
+      'what happened meanwhile arrives',
+    );
     expect(seen.asked.at(-1)).toEqual({ afterSeq: then, snapshot: false });
     await connection(page, 'ended');
     expect(await treeOf(page)).toEqual(statuses(await gateway.graph(run)));
@@ -176,10 +244,17 @@ describe('a hidden page', () => {
 
 describe('finding', () => {
   it('takes one click for active or blocked nodes, and a word for a tool, an error or a title', async () => {
-    const run = await gateway.run('Have one that cannot go on', 'scripted:fanout=3,depth=1,tools=1,fail=unreachable,fail_titles=s1,fail_role=execute');
+    const run = await gateway.run(
+      'Have one that cannot go on',
+      'scripted:fanout=3,depth=1,tools=1,fail=unreachable,fail_titles=s1,fail_role=execute',
+    );
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');
-    await until(() => treeOf(page), (t) => Object.values(t).filter((s) => s === 'completed').length === 2, 'the others are done');
+    await until(
+      () => treeOf(page),
+      (t) => Object.values(t).filter((s) => s === 'completed').length === 2,
+      'the others are done',
+    );
     const matches = (text: string) => page.getByTestId('match-count').filter({ hasText: text }).waitFor();
     await page.getByRole('button', { name: /^Blocked 1/ }).click();
     await matches('1 match');
@@ -191,12 +266,21 @@ describe('finding', () => {
     };
     await until(chosen, (n) => n === 1, 'the blocked one is chosen');
     await panel.getByText('Blocked', { exact: true }).waitFor();
-    await until(() => treeItem(page, /^s1,/).getAttribute('data-status'), (s) => s === 'blocked', 'the tree says so');
+    await until(
+      () => treeItem(page, /^s1,/).getAttribute('data-status'),
+      (s) => s === 'blocked',
+      'the tree says so',
+    );
     expect(page.url()).toContain('show=blocked');
     await page.getByRole('button', { name: /^Active/ }).click();
     expect(page.url()).toContain('show=active');
     await page.getByRole('button', { name: /^Active/ }).click();
-    for (const [word, found] of [['list_documents', '4 matches'], ['scripted failure of execute', '1 match'], ['s2', '1 match'], ['scripted: executed', '2 matches']] as const) {
+    for (const [word, found] of [
+      ['list_documents', '4 matches'],
+      ['scripted failure of execute', '1 match'],
+      ['s2', '1 match'],
+      ['scripted: executed', '2 matches'],
+    ] as const) {
       await page.getByRole('searchbox').fill(word);
       await matches(found);
     }
@@ -228,7 +312,11 @@ describe('finding', () => {
     await page.getByLabel('Event type').selectOption('tree.node_status');
     await page.getByRole('button', { name: 'This node' }).click();
     const look = async () => {
-      await until(() => treeOf(page), (t) => Object.keys(t).length > 0, 'the past is there');
+      await until(
+        () => treeOf(page),
+        (t) => Object.keys(t).length > 0,
+        'the past is there',
+      );
       await page.locator('[data-card][class*=selected], canvas').first().waitFor();
       await drawn(page);
       const graph = page.getByTestId('graph');
@@ -239,18 +327,34 @@ describe('finding', () => {
         tx: Math.round(Number(await graph.getAttribute('data-tx'))),
         ty: Math.round(Number(await graph.getAttribute('data-ty'))),
         selected: await page.locator('[aria-selected=true][role=treeitem]').getAttribute('aria-label'),
-        folded: await page.locator('[role=treeitem][aria-expanded=false]').evaluateAll((all) => all.map((e) => e.getAttribute('aria-label'))),
+        folded: await page
+          .locator('[role=treeitem][aria-expanded=false]')
+          .evaluateAll((all) => all.map((e) => e.getAttribute('aria-label'))),
         tree: await treeOf(page),
-        events: await until(() => page.getByTestId('event-rows').getAttribute('data-count'), (n) => Number(n) > 0, 'events are listed'),
+        events: await until(
+          () => page.getByTestId('event-rows').getAttribute('data-count'),
+          (n) => Number(n) > 0,
+          'events are listed',
+        ),
         type: await page.getByLabel('Event type').inputValue(),
       };
     };
     const before = await look();
     expect(before.folded).toHaveLength(1);
-    for (const part of ['node=', `seq=${head - 20}`, 'tab=timeline', 'side=events', 'type=tree.node_status', 'events=node']) expect(before.url).toContain(part);
+    for (const part of [
+      'node=',
+      `seq=${head - 20}`,
+      'tab=timeline',
+      'side=events',
+      'type=tree.node_status',
+      'events=node',
+    ])
+      expect(before.url).toContain(part);
     await page.reload();
     await connection(page, 'ended');
-    await until(look, (now) => JSON.stringify(now) === JSON.stringify(before), 'all is as before').catch(async () => expect(await look()).toEqual(before));
+    await until(look, (now) => JSON.stringify(now) === JSON.stringify(before), 'all is as before').catch(async () =>
+      expect(await look()).toEqual(before),
+    );
     await close(page);
   });
 });

@@ -2,7 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { create } from '@bufbuild/protobuf';
 import { RunContextSchema, Scope } from '../src/gen/treeagent/v1/common_pb';
 import { ProjectSchema } from '../src/gen/treeagent/v1/project_service_pb';
-import { GLOBAL, isSame, isWhole, MOST_PROJECTS, recentFirst, toggled, toRequest, type Choice } from '../src/lib/context-choice';
+import {
+  GLOBAL,
+  isSame,
+  isWhole,
+  MOST_PROJECTS,
+  recentFirst,
+  toggled,
+  toRequest,
+  type Choice,
+} from '../src/lib/context-choice';
 
 const project = (id: string) => ({ id, name: id.toUpperCase() });
 const of = (...ids: string[]): Choice => ({ kind: 'project', projects: ids.map(project) });
@@ -18,7 +27,13 @@ describe('the choice of a context', () => {
 
   it('is whole with one project up to the limit', () => {
     const many = (n: number): Choice => of(...Array.from({ length: n }, (_, i) => `p${i}`));
-    expect([GLOBAL, of(), of('a'), many(MOST_PROJECTS), many(MOST_PROJECTS + 1)].map(isWhole)).toEqual([true, false, true, true, false]);
+    expect([GLOBAL, of(), of('a'), many(MOST_PROJECTS), many(MOST_PROJECTS + 1)].map(isWhole)).toEqual([
+      true,
+      false,
+      true,
+      true,
+      false,
+    ]);
   });
 
   it('takes a project and leaves it out again', () => {

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 const css = readFileSync(new URL('../src/app.css', import.meta.url), 'utf8');
-const tokens = new Map([...css.matchAll(/--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)/g)].map((m) => [m[1]!, [m[2]!, m[3]!]]));
+const tokens = new Map(
+  [...css.matchAll(/--([\w-]+): light-dark\((#\w{6}), (#\w{6})\)/g)].map((m) => [m[1]!, [m[2]!, m[3]!]]),
+);
 
 function linear(color: string): number[] {
   return [1, 3, 5].map((at) => {
@@ -30,7 +32,9 @@ const TEXT: [string, string[]][] = [
   ...TONES.map((t): [string, string[]] => [`${t}-text`, [`${t}-bg`, 'surface', 'hover', 'accent-soft']]),
 ];
 
-/** How colours look with a colour vision deficiency: Machado, Oliveira and Fernandes 2009, on linear RGB, severity 1. */
+/**
+ * How colours look with a colour vision deficiency: Machado, Oliveira and Fernandes 2009, on linear RGB, severity 1.
+ */
 const BLINDNESS = {
   none: [1, 0, 0, 0, 1, 0, 0, 0, 1],
   protanopia: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
@@ -41,7 +45,15 @@ const BLINDNESS = {
 /** CIE L*a*b* of a colour as it is perceived. */
 function lab(color: string, seen: number[]): [number, number, number] {
   const rgb = linear(color);
-  const [r, g, b] = [0, 1, 2].map((row) => Math.min(1, Math.max(0, rgb.reduce((sum, v, i) => sum + seen[row * 3 + i]! * v, 0))));
+  const [r, g, b] = [0, 1, 2].map((row) =>
+    Math.min(
+      1,
+      Math.max(
+        0,
+        rgb.reduce((sum, v, i) => sum + seen[row * 3 + i]! * v, 0),
+      ),
+    ),
+  );
   const f = (t: number): number => (t > 0.008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116);
   const x = f((0.4124 * r! + 0.3576 * g! + 0.1805 * b!) / 0.9505);
   const y = f(0.2126 * r! + 0.7152 * g! + 0.0722 * b!);
@@ -58,7 +70,9 @@ describe.each(['light', 'dark'])('in %s', (theme) => {
 
   it('every text has the contrast of WCAG AA', () => {
     const low = TEXT.flatMap(([text, grounds]) =>
-      grounds.map((ground) => [text, ground, contrast(color(text), color(ground))] as const).filter(([, , ratio]) => ratio < 4.5),
+      grounds
+        .map((ground) => [text, ground, contrast(color(text), color(ground))] as const)
+        .filter(([, , ratio]) => ratio < 4.5),
     );
     expect(low).toEqual([]);
     expect(contrast('#ffffff', color('accent-bg'))).toBeGreaterThanOrEqual(4.5);
@@ -66,16 +80,20 @@ describe.each(['light', 'dark'])('in %s', (theme) => {
 
   it('every mark stands out from its background', () => {
     const low = [...TONES, 'focus'].flatMap((t) =>
-      ['surface', 'canvas'].map((ground) => [t, ground, contrast(color(t), color(ground))] as const).filter(([, , ratio]) => ratio < 3),
+      ['surface', 'canvas']
+        .map((ground) => [t, ground, contrast(color(t), color(ground))] as const)
+        .filter(([, , ratio]) => ratio < 3),
     );
     expect(low).toEqual([]);
   });
 
   it.each(Object.entries(BLINDNESS))('no two tones look alike with colour blindness: %s', (_, seen) => {
     // A difference of 2.3 is just noticeable; bars of a few pixels need several times that.
-    const close = TONES.flatMap((a, i) => TONES.slice(i + 1).map((b) => [a, b, Math.hypot(...lab(color(a), seen).map((v, at) => v - lab(color(b), seen)[at]!))] as const)).filter(
-      ([, , distance]) => distance < 14,
-    );
+    const close = TONES.flatMap((a, i) =>
+      TONES.slice(i + 1).map(
+        (b) => [a, b, Math.hypot(...lab(color(a), seen).map((v, at) => v - lab(color(b), seen)[at]!))] as const,
+      ),
+    ).filter(([, , distance]) => distance < 14);
     expect(close).toEqual([]);
   });
 });

@@ -12,10 +12,20 @@ import { fixtures } from './fixtures';
 const NODES = ['n0', 'n1', 'n2'];
 const order = { position: (id: string) => NODES.indexOf(id) };
 type Init = MessageInitShape<typeof DocumentSummarySchema>;
-const doc = (documentId: string, parentId: string, kind: DocumentKind, more: Init = {}) => create(DocumentSummarySchema, { documentId, parentId, kind, title: documentId, ...more });
-const { HOMEWORK_WORKSPACE, HOMEWORK_SCRATCHPAD, HOMEWORK_PLAN, HOMEWORK_BRANCH, HOMEWORK_SUMMARY, SCRATCHPAD, ARTIFACT } = DocumentKind;
+const doc = (documentId: string, parentId: string, kind: DocumentKind, more: Init = {}) =>
+  create(DocumentSummarySchema, { documentId, parentId, kind, title: documentId, ...more });
+const {
+  HOMEWORK_WORKSPACE,
+  HOMEWORK_SCRATCHPAD,
+  HOMEWORK_PLAN,
+  HOMEWORK_BRANCH,
+  HOMEWORK_SUMMARY,
+  SCRATCHPAD,
+  ARTIFACT,
+} = DocumentKind;
 
-const shape = (tree: DocumentTree, closed: string[] = []) => tree.rows(new Set(closed)).map((r) => `${'  '.repeat(r.level - 1)}${r.id} ${r.place}/${r.siblings}`);
+const shape = (tree: DocumentTree, closed: string[] = []) =>
+  tree.rows(new Set(closed)).map((r) => `${'  '.repeat(r.level - 1)}${r.id} ${r.place}/${r.siblings}`);
 
 describe('the tree of the documents of a run', () => {
   const homework = [
@@ -47,7 +57,12 @@ describe('the tree of the documents of a run', () => {
   });
 
   it('has documents of old runs below their nodes, in order of creation', () => {
-    const old = [doc('second', '', SCRATCHPAD, { nodeId: 'n2' }), doc('answer', '', ARTIFACT, { nodeId: 'n0' }), doc('first', '', SCRATCHPAD, { nodeId: 'n0' }), doc('stray', '', ARTIFACT)];
+    const old = [
+      doc('second', '', SCRATCHPAD, { nodeId: 'n2' }),
+      doc('answer', '', ARTIFACT, { nodeId: 'n0' }),
+      doc('first', '', SCRATCHPAD, { nodeId: 'n0' }),
+      doc('stray', '', ARTIFACT),
+    ];
     expect(shape(new DocumentTree(old, order))).toEqual([
       'stray 1/3',
       `${nodeRow('n0')} 2/3`,
@@ -59,7 +74,12 @@ describe('the tree of the documents of a run', () => {
   });
 
   it('stays finite, whatever a server says', () => {
-    const odd = [doc('a', 'b', SCRATCHPAD), doc('b', 'a', SCRATCHPAD), doc('c', 'c', SCRATCHPAD), doc('d', 'gone', SCRATCHPAD)];
+    const odd = [
+      doc('a', 'b', SCRATCHPAD),
+      doc('b', 'a', SCRATCHPAD),
+      doc('c', 'c', SCRATCHPAD),
+      doc('d', 'gone', SCRATCHPAD),
+    ];
     const tree = new DocumentTree(odd, order);
     expect(shape(tree)).toEqual(['d 1/1']);
     expect(tree.path('a').length).toBeLessThanOrEqual(odd.length + 1);
@@ -93,14 +113,20 @@ describe('what the log says about documents', () => {
   it('knows the documents of homework', () => {
     const event = (body: NonNullable<MessageInitShape<typeof EventSchema>['body']>) => create(EventSchema, { body });
     expect(documentsOf(event({ case: 'planDocumentUpdated', value: { documentId: 'plan' } }))).toEqual(['plan']);
-    expect(documentsOf(event({ case: 'rollupUpdated', value: { documentId: 'main', summaryDocumentId: 'summary' } }))).toEqual(['main', 'summary']);
+    expect(
+      documentsOf(event({ case: 'rollupUpdated', value: { documentId: 'main', summaryDocumentId: 'summary' } })),
+    ).toEqual(['main', 'summary']);
     expect(documentsOf(event({ case: 'rollupUpdated', value: { documentId: 'main' } }))).toEqual(['main']);
   });
 });
 
 describe('a document in words', () => {
   it('says what it is, its branch and its iteration', () => {
-    expect(factsOf(doc('x', '', HOMEWORK_BRANCH, { branchId: 'storage', iteration: 2 }))).toEqual(['Branch', 'storage', 'iteration 2']);
+    expect(factsOf(doc('x', '', HOMEWORK_BRANCH, { branchId: 'storage', iteration: 2 }))).toEqual([
+      'Branch',
+      'storage',
+      'iteration 2',
+    ]);
     expect(factsOf(doc('x', '', ARTIFACT, { branchId: 'storage' }))).toEqual(['Artifact', 'branch storage']);
     expect(factsOf(doc('x', '', SCRATCHPAD))).toEqual(['Scratchpad']);
   });

@@ -16,8 +16,10 @@ function words(desc: DescMessage, value: Json): Json {
   for (const field of desc.fields) {
     const v = value[field.jsonName];
     if (v === undefined || v === null) continue;
-    if (field.fieldKind === 'enum') out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${(v as string).replaceAll('-', '_')}`.toUpperCase();
-    else if (field.fieldKind === 'message' && !field.message.typeName.startsWith('google.')) out[field.jsonName] = words(field.message, v as Json);
+    if (field.fieldKind === 'enum')
+      out[field.jsonName] = `${field.enum.sharedPrefix ?? ''}${(v as string).replaceAll('-', '_')}`.toUpperCase();
+    else if (field.fieldKind === 'message' && !field.message.typeName.startsWith('google.'))
+      out[field.jsonName] = words(field.message, v as Json);
     else if (field.fieldKind === 'list' && field.listKind === 'message')
       out[field.jsonName] = (v as Json[]).map((one) => words(field.message, one));
     else out[field.jsonName] = v;
@@ -31,7 +33,13 @@ export function eventOf(line: string): Event {
   const field = EventSchema.fields.find((f) => f.name === type.replace('tree.', ''));
   if (field?.fieldKind !== 'message') throw new Error(`no field of Event is ${type}`);
   const { nodeId, parentNodeId, runId, seq, timestamp } = head;
-  const json: Json = { runId: runId!, seq: String(seq), nodeId: nodeId!, timestamp: timestamp!, [field.jsonName]: words(field.message, payload) };
+  const json: Json = {
+    runId: runId!,
+    seq: String(seq),
+    nodeId: nodeId!,
+    timestamp: timestamp!,
+    [field.jsonName]: words(field.message, payload),
+  };
   if (typeof parentNodeId === 'string') json.parentNodeId = parentNodeId;
   return fromJson(EventSchema, json, { ignoreUnknownFields: true });
 }

@@ -22,7 +22,16 @@ class Log {
   add(nodeId: string, body: unknown): GraphNode {
     const seq = this.events.length + 1;
     const parent = nodeId === 'root' ? {} : { parentNodeId: 'root' };
-    this.events.push(create(EventSchema, { runId: 'r', seq: BigInt(seq), timestamp: timestampFromMs(seq * 1000), nodeId, ...parent, body } as never));
+    this.events.push(
+      create(EventSchema, {
+        runId: 'r',
+        seq: BigInt(seq),
+        timestamp: timestampFromMs(seq * 1000),
+        nodeId,
+        ...parent,
+        body,
+      } as never),
+    );
     return this.graph().node('n')!;
   }
 
@@ -39,7 +48,11 @@ class Log {
 
 const works = { case: 'nodeStatus', value: { status: NodeStatus.EXECUTING } };
 const set = (change: unknown) => ({ case: 'budgetSet', value: { change } });
-const lease = (limits: Lease['limits'], more: Partial<Lease> = {}): Lease => ({ limits, before: { tokens: 0, costMicros: 0, toolCalls: 0 }, ...more });
+const lease = (limits: Lease['limits'], more: Partial<Lease> = {}): Lease => ({
+  limits,
+  before: { tokens: 0, costMicros: 0, toolCalls: 0 },
+  ...more,
+});
 
 describe('the lease of a node', () => {
   it('that a person gives counts what was used before, until 0 removes its limits', () => {
@@ -47,12 +60,16 @@ describe('the lease of a node', () => {
     log.add('n', works);
     log.uses(70);
     const node = log.add('n', set({ maxTokens: 100n, maxWallClockMs: 9000n }));
-    expect(node.lease).toStrictEqual(lease({ maxTokens: 100, maxWallClockMs: 9000 }, { since: 3000, deadline: 12_000 }));
+    expect(node.lease).toStrictEqual(
+      lease({ maxTokens: 100, maxWallClockMs: 9000 }, { since: 3000, deadline: 12_000 }),
+    );
     expect(leaseRows(node)).toEqual([{ name: 'Tokens', text: '70 of 100', part: 0.7 }]);
     expect(log.add('n', set({ maxTokens: 0n })).lease?.limits).toStrictEqual({ maxWallClockMs: 9000 });
     log.add('n', { case: 'budgetExhausted', value: { budget: 'maxWallClockMs' } });
     expect(log.graph().node('n')?.lease?.exhausted).toBe('maxWallClockMs');
-    expect(log.add('n', set({ maxWallClockMs: 60_000n })).lease).toStrictEqual(lease({ maxWallClockMs: 60_000 }, { since: 3000, deadline: 63_000 }));
+    expect(log.add('n', set({ maxWallClockMs: 60_000n })).lease).toStrictEqual(
+      lease({ maxWallClockMs: 60_000 }, { since: 3000, deadline: 63_000 }),
+    );
   });
 
   it('counts from a reopening on, also on a page that began after it', () => {
@@ -65,7 +82,9 @@ describe('the lease of a node', () => {
     page.learn(log.graph());
     log.uses(30);
     const node = log.add('n', set({ maxTokens: 40n }));
-    expect(node.lease).toStrictEqual(lease({ maxTokens: 40 }, { since: 6000, before: { tokens: 70, costMicros: 0, toolCalls: 0 } }));
+    expect(node.lease).toStrictEqual(
+      lease({ maxTokens: 40 }, { since: 6000, before: { tokens: 70, costMicros: 0, toolCalls: 0 } }),
+    );
     expect(leaseRows(node)[0]?.text).toBe('30 of 40');
     page.applyEvents(log.events.slice(page.seq));
     expect(page.snapshot()).toStrictEqual(log.graph().snapshot());
@@ -75,7 +94,16 @@ describe('the lease of a node', () => {
     const log = new Log();
     const below = (body: unknown): Lease | undefined => {
       const seq = log.events.length + 1;
-      log.events.push(create(EventSchema, { runId: 'r', seq: BigInt(seq), timestamp: timestampFromMs(seq * 1000), nodeId: 'b', parentNodeId: 'n', body } as never));
+      log.events.push(
+        create(EventSchema, {
+          runId: 'r',
+          seq: BigInt(seq),
+          timestamp: timestampFromMs(seq * 1000),
+          nodeId: 'b',
+          parentNodeId: 'n',
+          body,
+        } as never),
+      );
       return log.graph().node('b')!.lease;
     };
     log.add('n', works);
@@ -88,7 +116,9 @@ describe('the lease of a node', () => {
   it('is no lease where a share of what is above was used up, and gone in a fork', () => {
     const log = new Log();
     log.add('n', works);
-    expect(log.add('n', { case: 'budgetExhausted', value: { budget: 'maxTokens' } }).lease).toStrictEqual(lease({}, { exhausted: 'maxTokens' }));
+    expect(log.add('n', { case: 'budgetExhausted', value: { budget: 'maxTokens' } }).lease).toStrictEqual(
+      lease({}, { exhausted: 'maxTokens' }),
+    );
     expect(log.add('root', { case: 'runForked', value: {} })).not.toHaveProperty('lease');
     expect(log.add('root', { case: 'budgetExhausted', value: { budget: 'maxTokens' } })).not.toHaveProperty('lease');
     expect(log.add('n', set({ maxTokens: 9n })).lease?.since).toBe(5000);

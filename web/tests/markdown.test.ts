@@ -3,11 +3,19 @@ import { markdown } from '../src/lib/markdown';
 
 describe('markdown', () => {
   it('reads what agents write', () => {
-    const tree = markdown('# Title\n\nSome **bold** and `code`.\n\n- one\n- two\n  - inner\n\n1. first\n2. second\n\n> said\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---');
+    const tree = markdown(
+      '# Title\n\nSome **bold** and `code`.\n\n- one\n- two\n  - inner\n\n1. first\n2. second\n\n> said\n\n```rust\nfn main() {}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n---',
+    );
     expect(tree.map((b) => b.kind)).toEqual(['heading', 'paragraph', 'list', 'list', 'quote', 'code', 'table', 'rule']);
-    expect(tree[2]).toMatchObject({ ordered: false, items: [[{ kind: 'paragraph' }], [{ kind: 'paragraph' }, { kind: 'list' }]] });
+    expect(tree[2]).toMatchObject({
+      ordered: false,
+      items: [[{ kind: 'paragraph' }], [{ kind: 'paragraph' }, { kind: 'list' }]],
+    });
     expect(tree[5]).toEqual({ kind: 'code', lang: 'rust', text: 'fn main() {}' });
-    expect(tree[6]).toMatchObject({ head: [[{ text: 'a' }], [{ text: 'b' }]], rows: [[[{ text: '1' }], [{ text: '2' }]]] });
+    expect(tree[6]).toMatchObject({
+      head: [[{ text: 'a' }], [{ text: 'b' }]],
+      rows: [[[{ text: '1' }], [{ text: '2' }]]],
+    });
   });
 
   it.each([
@@ -32,7 +40,8 @@ describe('markdown', () => {
   });
 
   it('keeps HTML as text and makes no link that could run', () => {
-    const text = '<script>alert(1)</script> <img src=x onerror=alert(1)> [go](javascript:alert(1)) [ok](https://a.example/b)';
+    const text =
+      '<script>alert(1)</script> <img src=x onerror=alert(1)> [go](javascript:alert(1)) [ok](https://a.example/b)';
     const [paragraph] = markdown(text);
     const said = JSON.stringify(paragraph);
     expect(said).toContain('<script>alert(1)</script>');
@@ -45,7 +54,9 @@ describe('markdown', () => {
   });
 });
 
-/** Texts of a length, made to be slow: each repeats something that opens, nearly matches, or is searched for in vain. */
+/**
+ * Texts of a length, made to be slow: each repeats something that opens, nearly matches, or is searched for in vain.
+ */
 const HOSTILE: Record<string, (length: number) => string> = {
   'a table delimiter that never ends': (n) => `a|b\n|${'-'.repeat(n)}x`,
   'a table delimiter of dashes, then spaces': (n) => `a|b\n|${'-'.repeat(n / 2)}${' '.repeat(n / 2)}x`,
@@ -71,7 +82,8 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'quotes in quotes': (n) => '>'.repeat(n),
   'quotes of many lines': (n) => '> > > a\n'.repeat(n / 8),
   'backticks alone': (n) => '`'.repeat(n),
-  'runs of backticks of every length': (n) => Array.from({ length: Math.sqrt(2 * n) }, (_, i) => `${'`'.repeat(i + 1)} `).join(''),
+  'runs of backticks of every length': (n) =>
+    Array.from({ length: Math.sqrt(2 * n) }, (_, i) => `${'`'.repeat(i + 1)} `).join(''),
   'single and double backticks': (n) => '` `` '.repeat(n / 5),
   'stars alone': (n) => '*'.repeat(n),
   'stars before words': (n) => ' *a'.repeat(n / 3),
@@ -97,14 +109,16 @@ const HOSTILE: Record<string, (length: number) => string> = {
   'references of many labels': (n) => Array.from({ length: n / 8 }, (_, i) => `[^${i}]`).join(''),
   'footnotes without a reference': (n) => Array.from({ length: n / 12 }, (_, i) => `[^${i}]: b`).join('\n'),
   'footnotes with one label': (n) => '[^a]: [^a]\n'.repeat(n / 11),
-  'footnotes that refer to the next one': (n) => `[^0]\n${Array.from({ length: n / 16 }, (_, i) => `[^${i}]: [^${i + 1}]`).join('\n')}`,
+  'footnotes that refer to the next one': (n) =>
+    `[^0]\n${Array.from({ length: n / 16 }, (_, i) => `[^${i}]: [^${i + 1}]`).join('\n')}`,
   'a footnote in a footnote': (n) => '[^a]: '.repeat(n / 6),
   'a footnote of many lines': (n) => `[^a]: b\n${'    c\n'.repeat(n / 6)}`,
   'a footnote of lines that follow at once': (n) => `[^a]: b\n${'c\n'.repeat(n / 2)}`,
   'footnotes that a line ends': (n) => '[^a]: b\n- c\n'.repeat(n / 12),
   'a footnote of lines and blank lines': (n) => `[^a]: b\n${'\n  c\n'.repeat(n / 5)}`,
   'a footnote of quotation marks': (n) => `[^a]: 69f7be3e-da1c-56c7-a447-a2d0d9542169 ${'"'.repeat(n)}`,
-  'a footnote whose document is followed by marks': (n) => `[^a]: 69f7be3e-da1c-56c7-a447-a2d0d9542169${': -'.repeat(n / 3)}`,
+  'a footnote whose document is followed by marks': (n) =>
+    `[^a]: 69f7be3e-da1c-56c7-a447-a2d0d9542169${': -'.repeat(n / 3)}`,
   'a label that never ends': (n) => `[^${'a'.repeat(n)}`,
   'one long word': (n) => 'a'.repeat(n),
   'one long space': (n) => ' '.repeat(n),
@@ -113,7 +127,10 @@ const HOSTILE: Record<string, (length: number) => string> = {
 describe('hostile markdown', () => {
   const SIZES = [4_000, 16_000, 64_000, 256_000];
   const ORDINARY = '- Some **bold** words, `code` and [a link](https://a.example).\n';
-  /** A hostile character may cost so many times what a character of ordinary Markdown costs. The worst rules cost 20 times as much, at any size. */
+  /**
+   * A hostile character may cost so many times what a character of ordinary Markdown costs. The worst rules cost 20
+   * times as much, at any size.
+   */
   const GENEROUS = 100;
 
   /** Processor time, so other programs on the machine do not count; the best of some tries. */

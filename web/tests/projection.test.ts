@@ -2,7 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { Verdict } from '../src/gen/treeagent/v1/citations_pb';
 import {
-  AnswerVerifiedSchema, ArtifactCitedSchema,
+  AnswerVerifiedSchema,
+  ArtifactCitedSchema,
   EventSchema,
   ItemState,
   NodeCreatedSchema,
@@ -84,7 +85,9 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
       expect(stats.nodes).toBe(graph.nodes.length);
       expect(Object.values(stats.byStatus).reduce((a, b) => a + b, 0)).toBe(graph.nodes.length);
       for (const [at, node] of graph.nodes.entries())
-        expect(node.subtreeUsage).toEqual(graph.childrenOf(at).reduce((sum, child) => plus(sum, graph.nodes[child]!.subtreeUsage), node.usage));
+        expect(node.subtreeUsage).toEqual(
+          graph.childrenOf(at).reduce((sum, child) => plus(sum, graph.nodes[child]!.subtreeUsage), node.usage),
+        );
     }
     expect(graph.edges.length).toBe(graph.nodes.length - 1);
     expect(graph.activeNodeIds).toEqual([]);
@@ -100,7 +103,13 @@ describe.each(all)('the log "$name"', ({ events, graphs }) => {
     expect(() => graph.applyEvent(events[6]!)).toThrow(/contiguous/);
     expect(() => graph.applyEvent(events[4]!)).toThrow(/contiguous/);
     expect(() => graph.applyEvent({ ...events[5]!, runId: 'other' })).toThrow(/run other/);
-    expect(() => graph.applyEvent({ ...events[5]!, nodeId: 'none', body: { case: 'scratchpadLinked', value: { scratchpadDocId: 'd' } as never } })).toThrow(/no earlier event/);
+    expect(() =>
+      graph.applyEvent({
+        ...events[5]!,
+        nodeId: 'none',
+        body: { case: 'scratchpadLinked', value: { scratchpadDocId: 'd' } as never },
+      }),
+    ).toThrow(/no earlier event/);
     expect(graph.snapshot()).toStrictEqual(before);
   });
 });
@@ -110,7 +119,12 @@ describe('citations', () => {
   const at = events.findIndex((event) => event.body.case === 'artifactCreated');
   const created = events[at]!;
   const cited = (artifactId: string) => {
-    const citations = [Verdict.VERIFIED, Verdict.NOT_FOUND, Verdict.VERIFIED].map((verdict) => ({ claim: 'c', quote: 'q', documentId: 'd', verdict }));
+    const citations = [Verdict.VERIFIED, Verdict.NOT_FOUND, Verdict.VERIFIED].map((verdict) => ({
+      claim: 'c',
+      quote: 'q',
+      documentId: 'd',
+      verdict,
+    }));
     const body = { case: 'artifactCited' as const, value: create(ArtifactCitedSchema, { artifactId, citations }) };
     return create(EventSchema, { ...created, seq: created.seq + 1n, body });
   };
@@ -137,7 +151,11 @@ describe('the verification of an answer', () => {
   const { events } = all.find((fixture) => fixture.events.some((event) => event.body.case === 'nodeResult'))!;
   const at = events.findIndex((event) => event.body.case === 'nodeResult');
   const given = events[at]!;
-  const verification = { summary: 'Nearly.', criteria: [{ criterion: 'It is short', met: true, note: '' }], doubts: [{ claim: 'c', reason: 'r' }] };
+  const verification = {
+    summary: 'Nearly.',
+    criteria: [{ criterion: 'It is short', met: true, note: '' }],
+    doubts: [{ claim: 'c', reason: 'r' }],
+  };
   const verified = create(EventSchema, {
     ...given,
     seq: given.seq + 1n,
@@ -163,10 +181,19 @@ describe('events of a newer version', () => {
   const at = 6;
 
   it.each([
-    ['with a payload that the server did not know', { case: 'opaque' as const, value: create(OpaqueSchema, { payloadJson: '{"x":1}' }) }],
+    [
+      'with a payload that the server did not know',
+      { case: 'opaque' as const, value: create(OpaqueSchema, { payloadJson: '{"x":1}' }) },
+    ],
     ['in a field that is unknown here', { case: undefined }],
   ])('%s are kept and change nothing', (_, body) => {
-    const newer = create(EventSchema, { runId, seq: BigInt(at), nodeId: 'elsewhere', type: 'tree.from_the_future', body });
+    const newer = create(EventSchema, {
+      runId,
+      seq: BigInt(at),
+      nodeId: 'elsewhere',
+      type: 'tree.from_the_future',
+      body,
+    });
     expect(eventType(newer)).toBe('tree.from_the_future');
     expect(describeEvent(newer)).toBe(body.case === 'opaque' ? '{"x":1}' : '');
     expect(JSON.parse(eventJson(newer))).toMatchObject({ type: 'tree.from_the_future' });
@@ -177,7 +204,12 @@ describe('events of a newer version', () => {
     expect(graph.snapshot()).toStrictEqual({ ...before, seq: at });
     expect(EVENT_TYPES).not.toContain('tree.opaque');
     // It may have created what later events are about.
-    const later = create(EventSchema, { runId, seq: BigInt(at + 1), nodeId: 'elsewhere', body: { case: 'nodeFailed', value: { error: 'e' } } });
+    const later = create(EventSchema, {
+      runId,
+      seq: BigInt(at + 1),
+      nodeId: 'elsewhere',
+      body: { case: 'nodeFailed', value: { error: 'e' } },
+    });
     graph.applyEvent(later);
     expect(graph.snapshot()).toStrictEqual({ ...before, seq: at + 1 });
     const strict = new Projection(runId);
@@ -190,7 +222,8 @@ describe('homework', () => {
   it('says of its tasks, plans and events which iteration and branch they are for', () => {
     const graph = new Projection('r');
     let seq = 0n;
-    const event = (nodeId: string, body: Event['body'], parentNodeId?: string) => create(EventSchema, { runId: 'r', seq: ++seq, nodeId, parentNodeId, body });
+    const event = (nodeId: string, body: Event['body'], parentNodeId?: string) =>
+      create(EventSchema, { runId: 'r', seq: ++seq, nodeId, parentNodeId, body });
     const items = [
       { title: 'a', state: ItemState.DONE },
       { title: 'b', state: ItemState.TODO },
@@ -198,13 +231,39 @@ describe('homework', () => {
     const events = [
       event('root', { case: 'runCreated', value: create(RunCreatedSchema, { objective: 'o', rootNodeId: 'root' }) }),
       event('root', { case: 'nodeCreated', value: create(NodeCreatedSchema, { title: 'o' }) }),
-      event('root', { case: 'planCreated', value: create(PlanCreatedSchema, { planId: 'p', version: 1, summary: 'look', iteration: 2 }) }),
+      event('root', {
+        case: 'planCreated',
+        value: create(PlanCreatedSchema, { planId: 'p', version: 1, summary: 'look', iteration: 2 }),
+      }),
       event('root', { case: 'planBandCreated', value: create(PlanBandCreatedSchema, { planId: 'p', stepIds: ['s'] }) }),
-      event('root', { case: 'stepCreated', value: create(StepCreatedSchema, { stepId: 's', title: 't', branchId: 'east' }) }),
-      event('task', { case: 'nodeCreated', value: create(NodeCreatedSchema, { title: 't', depth: 1, bandIndex: 0, stepId: 's', iteration: 2, branchId: 'east' }) }, 'root'),
-      event('root', { case: 'planDocumentUpdated', value: create(PlanDocumentUpdatedSchema, { iteration: 2, items, remaining: ['b'] }) }),
+      event('root', {
+        case: 'stepCreated',
+        value: create(StepCreatedSchema, { stepId: 's', title: 't', branchId: 'east' }),
+      }),
+      event(
+        'task',
+        {
+          case: 'nodeCreated',
+          value: create(NodeCreatedSchema, {
+            title: 't',
+            depth: 1,
+            bandIndex: 0,
+            stepId: 's',
+            iteration: 2,
+            branchId: 'east',
+          }),
+        },
+        'root',
+      ),
+      event('root', {
+        case: 'planDocumentUpdated',
+        value: create(PlanDocumentUpdatedSchema, { iteration: 2, items, remaining: ['b'] }),
+      }),
       event('root', { case: 'rollupUpdated', value: create(RollupUpdatedSchema, { iteration: 1, summary: 'safe' }) }),
-      event('root', { case: 'taskRefused', value: create(TaskRefusedSchema, { iteration: 2, branchId: 'north', title: 'sound', reason: 'nothing new' }) }),
+      event('root', {
+        case: 'taskRefused',
+        value: create(TaskRefusedSchema, { iteration: 2, branchId: 'north', title: 'sound', reason: 'nothing new' }),
+      }),
     ];
     graph.applyEvents(events);
     const [root, task] = graph.snapshot().nodes;

@@ -4,7 +4,15 @@ import { highlight, isMarkdown, projectUrl } from '../src/lib/project-list';
 import { treeKey, type TreeEntry } from '../src/lib/tree-entry';
 
 const filed = (path: string) => ({ documentId: `id of ${path}`, path, title: path });
-const PATHS = ['readme.md', 'notes/b.md', 'notes/a-10.md', 'notes/a-2.md', 'log.txt', 'log.txt/part-02', 'notes/deep/c.md'];
+const PATHS = [
+  'readme.md',
+  'notes/b.md',
+  'notes/a-10.md',
+  'notes/a-2.md',
+  'log.txt',
+  'log.txt/part-02',
+  'notes/deep/c.md',
+];
 
 describe('the documents of a project as folders', () => {
   const tree = new FolderTree(PATHS.map(filed));
@@ -37,14 +45,23 @@ describe('the documents of a project as folders', () => {
   });
 
   it('takes 10,000 documents, and names that every object has', () => {
-    const many = new FolderTree(Array.from({ length: 10_000 }, (_, i) => filed(`constructor/${i % 100}/__proto__/${i}.md`)));
+    const many = new FolderTree(
+      Array.from({ length: 10_000 }, (_, i) => filed(`constructor/${i % 100}/__proto__/${i}.md`)),
+    );
     expect(many.size).toBe(10_000);
     expect(many.rows(() => true)).toHaveLength(1 + 100 + 100 + 10_000);
   });
 });
 
 describe('the keys of a tree', () => {
-  const row = (id: string, parentId?: string, expanded?: boolean): TreeEntry => ({ id, parentId, level: 1, place: 1, siblings: 1, ...(expanded === undefined ? {} : { expanded }) });
+  const row = (id: string, parentId?: string, expanded?: boolean): TreeEntry => ({
+    id,
+    parentId,
+    level: 1,
+    place: 1,
+    siblings: 1,
+    ...(expanded === undefined ? {} : { expanded }),
+  });
   const rows = [row('a', undefined, true), row('b', 'a', false), row('c', 'a')];
 
   it('move, open, close and choose as the ARIA tree pattern says', () => {
@@ -71,8 +88,10 @@ describe('a document of a project', () => {
   });
 
   it('is Markdown by the end of its path, also the further parts of a long one', () => {
-    for (const path of ['a.md', 'a/B.MD', 'README', 'page.html', 'long.md/part-02', '.notes']) expect(isMarkdown(path), path).toBe(true);
-    for (const path of ['main.rs', 'a.md/x.txt', 'data.json', 'log.txt/part-10']) expect(isMarkdown(path), path).toBe(false);
+    for (const path of ['a.md', 'a/B.MD', 'README', 'page.html', 'long.md/part-02', '.notes'])
+      expect(isMarkdown(path), path).toBe(true);
+    for (const path of ['main.rs', 'a.md/x.txt', 'data.json', 'log.txt/part-10'])
+      expect(isMarkdown(path), path).toBe(false);
   });
 
   it('marks the words of a search, whatever signs the query has', () => {

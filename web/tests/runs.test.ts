@@ -8,12 +8,15 @@ import { runFilter } from '../src/lib/run-filter';
 import { NewestRuns } from '../src/lib/stream/runs';
 
 /** The n-th run that was ever created. */
-const run = (n: number, objective = ''): Run => create(RunSchema, { runId: `run-${n}`, objective, createdAt: timestampFromMs(n * 1000) });
+const run = (n: number, objective = ''): Run =>
+  create(RunSchema, { runId: `run-${n}`, objective, createdAt: timestampFromMs(n * 1000) });
 const ids = (newest: NewestRuns): string[] => newest.runs.map((r) => r.runId);
 
 type Message = NonNullable<MessageInitShape<typeof WatchRunsResponseSchema>['message']>;
-const take = (newest: NewestRuns, message: Message): boolean => newest.take(create(WatchRunsResponseSchema, { message }));
-const added = (newest: NewestRuns, ...numbers: number[]): void => numbers.forEach((n) => take(newest, { case: 'added', value: run(n) }));
+const take = (newest: NewestRuns, message: Message): boolean =>
+  newest.take(create(WatchRunsResponseSchema, { message }));
+const added = (newest: NewestRuns, ...numbers: number[]): void =>
+  numbers.forEach((n) => take(newest, { case: 'added', value: run(n) }));
 const caughtUp = (newest: NewestRuns): boolean => take(newest, { case: 'caughtUp', value: { resumeToken: 'here' } });
 
 /** A list of three runs that has received these. */
@@ -80,7 +83,9 @@ describe('the filter of the list', () => {
   };
 
   it('is made from the URL', () => {
-    expect(filter('status=failed&q=tides&label=team%3Dsea,urgent&model=offline&user=ann&id=01a2&parent=run-1&strategy=tree')).toEqual({
+    expect(
+      filter('status=failed&q=tides&label=team%3Dsea,urgent&model=offline&user=ann&id=01a2&parent=run-1&strategy=tree'),
+    ).toEqual({
       statuses: [RunStatus.FAILED],
       objectiveContains: 'tides',
       labels: ['team=sea', 'urgent'],
@@ -102,7 +107,11 @@ describe('the filter of the list', () => {
 
 describe('labels', () => {
   it('are read from a text', () => {
-    expect(toLabels('team=search, urgent  when=2026-11-23T02:00')).toEqual({ team: 'search', urgent: '', when: '2026-11-23T02:00' });
+    expect(toLabels('team=search, urgent  when=2026-11-23T02:00')).toEqual({
+      team: 'search',
+      urgent: '',
+      when: '2026-11-23T02:00',
+    });
     expect(toLabels('')).toEqual({});
   });
 

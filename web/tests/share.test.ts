@@ -12,7 +12,11 @@ async function page(address: string, token = ''): Promise<typeof import('../src/
 
 /** The words that a shell makes of a line. */
 function words(line: string, env: Record<string, string> = {}): string[] {
-  const out = execFileSync('sh', ['-c', `set -f; ${line.split(' ')[0]} () { printf '%s\\0' "$@"; }; ${line}`.replaceAll('tree-agent', 'tree_agent')], { env, encoding: 'utf8' });
+  const out = execFileSync(
+    'sh',
+    ['-c', `set -f; ${line.split(' ')[0]} () { printf '%s\\0' "$@"; }; ${line}`.replaceAll('tree-agent', 'tree_agent')],
+    { env, encoding: 'utf8' },
+  );
   return out.split('\0').slice(0, -1);
 }
 
@@ -27,7 +31,13 @@ describe('a copied grpcurl line', () => {
   ])('calls the gateway that the page came from: %s', async (address, flags, target) => {
     const { grpcurl } = await page(address);
     const line = grpcurl('RunService/GetRun', { runId: `it's "x" $HOME` });
-    expect(words(line)).toEqual([...flags, '-d', `{"runId":"it's \\"x\\" $HOME"}`, target, 'treeagent.v1.RunService/GetRun']);
+    expect(words(line)).toEqual([
+      ...flags,
+      '-d',
+      `{"runId":"it's \\"x\\" $HOME"}`,
+      target,
+      'treeagent.v1.RunService/GetRun',
+    ]);
   });
 
   it('reads the token from a file and does not hold it', async () => {
@@ -39,10 +49,20 @@ describe('a copied grpcurl line', () => {
 });
 
 describe('a copied command', () => {
-  it.each(['http://127.0.0.1:7400', 'http://[::1]:7400', 'https://trees.example', 'https://trees.example:8443'])('names the server %s', async (address) => {
-    const { commandLine } = await page(address);
-    expect(words(commandLine('events', 'r', '--node', `it's *`))).toEqual(['events', 'r', '--node', `it's *`, '--server', address]);
-  });
+  it.each(['http://127.0.0.1:7400', 'http://[::1]:7400', 'https://trees.example', 'https://trees.example:8443'])(
+    'names the server %s',
+    async (address) => {
+      const { commandLine } = await page(address);
+      expect(words(commandLine('events', 'r', '--node', `it's *`))).toEqual([
+        'events',
+        'r',
+        '--node',
+        `it's *`,
+        '--server',
+        address,
+      ]);
+    },
+  );
 
   it.each([
     ['http://127.0.0.1:7400', []],
@@ -55,7 +75,15 @@ describe('a copied command', () => {
   ])('reads the token of a signed-in user from a file: %s', async (address, flags) => {
     const { commandLine } = await page(address, 'a-secret');
     const line = commandLine('watch', 'r');
-    expect(words(line, { TREE_AGENT_TOKEN_FILE: '/my files/token' })).toEqual(['watch', 'r', '--server', address, '--token-file', '/my files/token', ...flags]);
+    expect(words(line, { TREE_AGENT_TOKEN_FILE: '/my files/token' })).toEqual([
+      'watch',
+      'r',
+      '--server',
+      address,
+      '--token-file',
+      '/my files/token',
+      ...flags,
+    ]);
     expect(line).not.toContain('a-secret');
   });
 });

@@ -49,7 +49,13 @@ const node = (id: string, more: Partial<GraphNode> = {}): GraphNode => ({
   ...more,
 });
 
-const step = (stepId: string, status: Plan['bands'][number]['steps'][number]['status'] = 'pending') => ({ stepId, title: stepId, reason: '', successCriteria: ['x'], status });
+const step = (stepId: string, status: Plan['bands'][number]['steps'][number]['status'] = 'pending') => ({
+  stepId,
+  title: stepId,
+  reason: '',
+  successCriteria: ['x'],
+  status,
+});
 const PLAN: Plan = {
   planId: 'p',
   version: 1,
@@ -61,33 +67,70 @@ const PLAN: Plan = {
     { index: 3, goal: 'last', parallelizable: true, steps: [step('g')] },
   ],
 };
-const shape = (draft: Draft): string => draft.bands.map((band) => band.steps.map((s) => s.stepId || '+').join('')).join(' ');
+const shape = (draft: Draft): string =>
+  draft.bands.map((band) => band.steps.map((s) => s.stepId || '+').join('')).join(' ');
 
 describe('the words of a command', () => {
   const words = (body: Event['body']): string | undefined => commandWords(create(EventSchema, { body } as never).body);
 
   it('say who did what', () => {
-    expect(words({ case: 'nodePaused', value: { author: 'ann', inFlight: ['x'] } as never })).toBe('paused by ann; 1 call in flight still ends');
+    expect(words({ case: 'nodePaused', value: { author: 'ann', inFlight: ['x'] } as never })).toBe(
+      'paused by ann; 1 call in flight still ends',
+    );
     expect(words({ case: 'nodeResumed', value: {} as never })).toBe('resumed by a user');
-    expect(words({ case: 'guidanceAdded', value: { author: 'ann', text: 'mind\nthe gap', subtree: true } as never })).toBe('guidance by ann for the whole subtree: mind the gap');
-    expect(words({ case: 'nodeStopped', value: { author: 'ann', discard: true } as never })).toBe('stopped by ann; the existing results are discarded');
-    expect(words({ case: 'nodeReopened', value: { author: 'ann', again: true, generation: 2, model: 'offline' } as never })).toBe('to be done again by ann (generation 2), with offline');
-    expect(words({ case: 'nodeReopened', value: { author: 'ann', generation: 1 } as never })).toBe('reopened by ann, waits for a child (generation 1)');
-    expect(words({ case: 'planEdited', value: { author: 'ann', summary: '1 kept' } as never })).toBe('plan edited by ann: 1 kept');
-    expect(words({ case: 'budgetSet', value: { author: 'ann', change: { maxTokens: 0n, maxCostMicros: 2_000_000n, maxNodes: 9 } } as never })).toBe(
-      'budget set by ann: no limit of tokens, cost $2.00, nodes 9',
+    expect(
+      words({ case: 'guidanceAdded', value: { author: 'ann', text: 'mind\nthe gap', subtree: true } as never }),
+    ).toBe('guidance by ann for the whole subtree: mind the gap');
+    expect(words({ case: 'nodeStopped', value: { author: 'ann', discard: true } as never })).toBe(
+      'stopped by ann; the existing results are discarded',
     );
-    expect(words({ case: 'runForked', value: { author: 'ann', sourceRunId: '0123456789', atSeq: 7n, edits: [{ edit: { case: 'model', value: 'offline' } }] } as never })).toBe(
-      'forked by ann from run 01234567 after event 7: model offline',
+    expect(
+      words({ case: 'nodeReopened', value: { author: 'ann', again: true, generation: 2, model: 'offline' } as never }),
+    ).toBe('to be done again by ann (generation 2), with offline');
+    expect(words({ case: 'nodeReopened', value: { author: 'ann', generation: 1 } as never })).toBe(
+      'reopened by ann, waits for a child (generation 1)',
     );
-    expect(words({ case: 'callStopped', value: { reason: 'guidance' } as never })).toBe('call stopped because of guidance');
+    expect(words({ case: 'planEdited', value: { author: 'ann', summary: '1 kept' } as never })).toBe(
+      'plan edited by ann: 1 kept',
+    );
+    expect(
+      words({
+        case: 'budgetSet',
+        value: { author: 'ann', change: { maxTokens: 0n, maxCostMicros: 2_000_000n, maxNodes: 9 } } as never,
+      }),
+    ).toBe('budget set by ann: no limit of tokens, cost $2.00, nodes 9');
+    expect(
+      words({
+        case: 'runForked',
+        value: {
+          author: 'ann',
+          sourceRunId: '0123456789',
+          atSeq: 7n,
+          edits: [{ edit: { case: 'model', value: 'offline' } }],
+        } as never,
+      }),
+    ).toBe('forked by ann from run 01234567 after event 7: model offline');
+    expect(words({ case: 'callStopped', value: { reason: 'guidance' } as never })).toBe(
+      'call stopped because of guidance',
+    );
     expect(words({ case: 'scratchpadLinked', value: {} as never })).toBeUndefined();
   });
 
   it('say what a preview holds', () => {
-    const preview = create(CommandPreviewSchema, { nodeCount: 3, calls: { plan: 1, execute: 5, aggregate: 1 }, reusedNodes: 41, tokens: 12_000n, costMicros: 120_000n, stoppedCalls: 1 });
-    expect(previewWords('retry', preview)).toBe('Re-runs 3 nodes, stops 1 call in flight, about 7 calls (1 plan, 5 execute, 1 aggregate), about 12,000 tokens, about $0.120; reuses 41.');
-    expect(previewWords('pause', create(CommandPreviewSchema, { nodeCount: 1 }))).toBe('Concerns 1 node, no calls; reuses 0.');
+    const preview = create(CommandPreviewSchema, {
+      nodeCount: 3,
+      calls: { plan: 1, execute: 5, aggregate: 1 },
+      reusedNodes: 41,
+      tokens: 12_000n,
+      costMicros: 120_000n,
+      stoppedCalls: 1,
+    });
+    expect(previewWords('retry', preview)).toBe(
+      'Re-runs 3 nodes, stops 1 call in flight, about 7 calls (1 plan, 5 execute, 1 aggregate), about 12,000 tokens, about $0.120; reuses 41.',
+    );
+    expect(previewWords('pause', create(CommandPreviewSchema, { nodeCount: 1 }))).toBe(
+      'Concerns 1 node, no calls; reuses 0.',
+    );
   });
 });
 
@@ -97,14 +140,29 @@ describe('the marks and the commands of a node', () => {
     seq: 1,
     status: 'running',
     partial: false,
-    nodes: [node('root'), node('a', { parentId: 'root', depth: 1, paused: true }), node('b', { parentId: 'a', depth: 2, status: 'executing' }), node('c', { parentId: 'root', depth: 1, status: 'completed', generation: 2 })],
+    nodes: [
+      node('root'),
+      node('a', { parentId: 'root', depth: 1, paused: true }),
+      node('b', { parentId: 'a', depth: 2, status: 'executing' }),
+      node('c', { parentId: 'root', depth: 1, status: 'completed', generation: 2 }),
+    ],
   });
 
   it('follow from the node and those above it', () => {
     expect(graph.pauses).toBe(1);
     expect(graph.nodes.map((n) => pausedBy(graph, n)?.id)).toEqual([undefined, 'a', 'a', undefined]);
-    expect(graph.nodes.map((n) => marksOf(n, pausedBy(graph, n) !== undefined).map((m) => m.label))).toEqual([[], ['Paused'], ['Paused above'], ['Reopened 2 times']]);
-    expect(graph.nodes.map((n) => offers(graph, n))).toEqual([['pause', 'guide', 'stop', 'budget'], ['resume', 'guide', 'stop', 'budget'], ['pause', 'guide', 'stop', 'budget'], ['retry']]);
+    expect(graph.nodes.map((n) => marksOf(n, pausedBy(graph, n) !== undefined).map((m) => m.label))).toEqual([
+      [],
+      ['Paused'],
+      ['Paused above'],
+      ['Reopened 2 times'],
+    ]);
+    expect(graph.nodes.map((n) => offers(graph, n))).toEqual([
+      ['pause', 'guide', 'stop', 'budget'],
+      ['resume', 'guide', 'stop', 'budget'],
+      ['pause', 'guide', 'stop', 'budget'],
+      ['retry'],
+    ]);
     expect(offers(graph, node('x', { parentId: 'root', plan: PLAN }))).toContain('plan');
     expect(offers(graph, node('x', { status: 'cancelled', message: 'budget:maxTokens' }))).toEqual(['retry', 'budget']);
     expect(offers(graph, node('x', { status: 'completed', plan: PLAN }))).toEqual(['retry', 'plan']);
@@ -144,7 +202,12 @@ describe('a plan that is edited', () => {
   const draft = draftOf(PLAN);
 
   it('locks what has begun', () => {
-    expect(draft.bands.map((b) => [b.begun, b.over])).toEqual([[true, true], [true, false], [false, false], [false, false]]);
+    expect(draft.bands.map((b) => [b.begun, b.over])).toEqual([
+      [true, true],
+      [true, false],
+      [false, false],
+      [false, false],
+    ]);
     expect(draft.bands.flatMap((b) => b.steps.filter((s) => s.locked).map((s) => s.stepId))).toEqual(['a', 'b']);
     expect(removeStep(draft, { band: 1, step: 0 })).toBe(draft);
     expect(removeBand(draft, 1)).toBe(draft);
@@ -165,7 +228,13 @@ describe('a plan that is edited', () => {
       const to = nextPlace(draft, from, delta);
       return to === undefined ? 'stays' : shape(moveStep(draft, from, to)!);
     };
-    expect(['c', 'd', 'e', 'f', 'g'].map((key) => by(key, -1))).toEqual(['stays', 'a bdc ef g', 'a bcde f g', 'a bcd fe g', 'a bcd efg']);
+    expect(['c', 'd', 'e', 'f', 'g'].map((key) => by(key, -1))).toEqual([
+      'stays',
+      'a bdc ef g',
+      'a bcde f g',
+      'a bcd fe g',
+      'a bcd efg',
+    ]);
     expect(['c', 'd', 'f', 'g'].map((key) => by(key, 1))).toEqual(['a bdc ef g', 'a bc def g', 'a bcd e fg', 'stays']);
     expect(shape(moveBand(draft, 2, 1))).toBe('a bcd g ef');
   });
@@ -180,7 +249,12 @@ describe('a plan that is edited', () => {
     edited = changeStep(edited, { band: 3, step: 0 }, { title: 'last' });
     expect(draftProblem(edited)).toBe('');
     const plan = toPlan(edited);
-    expect(plan.bands![1]!.steps!.map((s) => [s.stepId, s.title, s.successCriteria])).toEqual([['b', 'b', ['x']], ['c', 'c', ['x']], ['d', 'd', ['x']], ['', 'new', ['one', 'two']]]);
+    expect(plan.bands![1]!.steps!.map((s) => [s.stepId, s.title, s.successCriteria])).toEqual([
+      ['b', 'b', ['x']],
+      ['c', 'c', ['x']],
+      ['d', 'd', ['x']],
+      ['', 'new', ['one', 'two']],
+    ]);
     expect(draftProblem({ ...draft, summary: ' ' })).toBe('The plan needs a summary.');
     expect(draftProblem({ ...draft, bands: [] })).toBe('A plan needs at least one step.');
   });
@@ -189,23 +263,46 @@ describe('a plan that is edited', () => {
 describe('what a step returns, and its model', () => {
   it('are kept, offered and sent', () => {
     const [band] = PLAN.bands.slice(2, 3);
-    const plan = { ...PLAN, bands: [{ ...band!, steps: [{ ...band!.steps[0]!, deliverable: 'hybrid', profile: 'powerful' }, { ...band!.steps[1]! }] }] } as typeof PLAN;
-    const sent = (draft: ReturnType<typeof draftOf>) => toPlan(draft).bands![0]!.steps!.map((s) => [s.deliverable, s.profile]);
+    const plan = {
+      ...PLAN,
+      bands: [
+        {
+          ...band!,
+          steps: [{ ...band!.steps[0]!, deliverable: 'hybrid', profile: 'powerful' }, { ...band!.steps[1]! }],
+        },
+      ],
+    } as typeof PLAN;
+    const sent = (draft: ReturnType<typeof draftOf>) =>
+      toPlan(draft).bands![0]!.steps!.map((s) => [s.deliverable, s.profile]);
     const draft = draftOf(plan);
-    expect(sent(draft)).toEqual([[ResultKind.HYBRID, ModelProfile.POWERFUL], [undefined, undefined]]);
-    const changed = changeStep(changeStep(draft, { band: 0, step: 0 }, { deliverable: '', profile: 'fast' }), { band: 0, step: 1 }, { deliverable: 'json' });
-    expect(sent(changed)).toEqual([[undefined, ModelProfile.FAST], [ResultKind.JSON, undefined]]);
+    expect(sent(draft)).toEqual([
+      [ResultKind.HYBRID, ModelProfile.POWERFUL],
+      [undefined, undefined],
+    ]);
+    const changed = changeStep(
+      changeStep(draft, { band: 0, step: 0 }, { deliverable: '', profile: 'fast' }),
+      { band: 0, step: 1 },
+      { deliverable: 'json' },
+    );
+    expect(sent(changed)).toEqual([
+      [undefined, ModelProfile.FAST],
+      [ResultKind.JSON, undefined],
+    ]);
     expect(isSameDraft(changed, draft)).toBe(false);
   });
 
   it('are part of the graph', () => {
     const graph = new Projection('r');
     let seq = 0n;
-    const apply = (body: unknown) => graph.applyEvent(create(EventSchema, { runId: 'r', seq: ++seq, nodeId: 'n', body } as never));
+    const apply = (body: unknown) =>
+      graph.applyEvent(create(EventSchema, { runId: 'r', seq: ++seq, nodeId: 'n', body } as never));
     apply({ case: 'nodeCreated', value: { title: 't' } });
     apply({ case: 'planCreated', value: { planId: 'p', version: 1 } });
     apply({ case: 'planBandCreated', value: { planId: 'p', bandIndex: 0, stepIds: ['a', 'b'] } });
-    apply({ case: 'stepCreated', value: { stepId: 'a', title: 'a', deliverable: ResultKind.JSON, profile: ModelProfile.FAST } });
+    apply({
+      case: 'stepCreated',
+      value: { stepId: 'a', title: 'a', deliverable: ResultKind.JSON, profile: ModelProfile.FAST },
+    });
     apply({ case: 'stepCreated', value: { stepId: 'b', stepIndex: 1, title: 'b' } });
     const [a, b] = graph.node('n')!.plan!.bands[0]!.steps;
     expect([a!.deliverable, a!.profile]).toEqual(['json', 'fast']);
@@ -221,8 +318,14 @@ describe('budgets and edits of a fork', () => {
     expect([checkLimit(cost, '0'), checkLimit(cost, '1.5'), checkLimit(nodes, '')]).toEqual(['', '', '']);
     expect(checkLimit(nodes, '0')).toContain('whole number from 1');
     expect(checkLimit(SUBTREE_LIMITS[0]!, '0')).not.toBe('');
-    expect(toChange(limits, { maxCostMicros: '1.5', maxNodes: '7', maxWallClockMs: '2' })).toEqual({ maxCostMicros: 1_500_000n, maxNodes: 7, maxWallClockMs: 120_000n });
-    expect([toChange(limits, {}), toChange(limits, { maxNodes: 'many' }), toSubtreeBudget({ maxTokens: '9' })]).toEqual([undefined, undefined, { maxTokens: 9n }]);
+    expect(toChange(limits, { maxCostMicros: '1.5', maxNodes: '7', maxWallClockMs: '2' })).toEqual({
+      maxCostMicros: 1_500_000n,
+      maxNodes: 7,
+      maxWallClockMs: 120_000n,
+    });
+    expect([toChange(limits, {}), toChange(limits, { maxNodes: 'many' }), toSubtreeBudget({ maxTokens: '9' })]).toEqual(
+      [undefined, undefined, { maxTokens: 9n }],
+    );
     expect(current(cost, { maxCostMicros: 2_500_000n })).toBe('2.5');
     expect(guidanceProblem('ä'.repeat(4097))).toContain('8194 bytes');
   });
@@ -230,7 +333,18 @@ describe('budgets and edits of a fork', () => {
   it('come in order, budgets first', () => {
     expect(forkEdits(noEdits(), 'n')).toEqual([]);
     expect(forkEdits({ ...noEdits(), onNode: 'guide' }, 'n')).toBeUndefined();
-    const all = forkEdits({ ...noEdits(), onNode: 'retry', guidance: 'g', nodeModel: 'm', nodeLimits: { maxTokens: '5' }, model: 'all', limits: { maxNodes: '3' } }, 'n');
+    const all = forkEdits(
+      {
+        ...noEdits(),
+        onNode: 'retry',
+        guidance: 'g',
+        nodeModel: 'm',
+        nodeLimits: { maxTokens: '5' },
+        model: 'all',
+        limits: { maxNodes: '3' },
+      },
+      'n',
+    );
     expect(all).toEqual([
       { edit: { case: 'budget', value: { nodeId: '', change: { maxNodes: 3 } } } },
       { edit: { case: 'model', value: 'all' } },
@@ -242,7 +356,9 @@ describe('budgets and edits of a fork', () => {
     expect(raised).toEqual([{ edit: { case: 'budget', value: { nodeId: 'n', change: { maxTokens: 0n } } } }]);
     expect(forkEdits({ ...noEdits(), onNode: 'plan' }, 'n')).toBeUndefined();
     const plan = toPlan(draftOf(PLAN));
-    expect(forkEdits({ ...noEdits(), onNode: 'plan' }, 'n', plan)).toEqual([{ edit: { case: 'plan', value: { nodeId: 'n', plan } } }]);
+    expect(forkEdits({ ...noEdits(), onNode: 'plan' }, 'n', plan)).toEqual([
+      { edit: { case: 'plan', value: { nodeId: 'n', plan } } },
+    ]);
   });
 });
 
@@ -305,7 +421,9 @@ describe('the way of an action', () => {
   });
 
   it('goes back to the form when it is refused', async () => {
-    const { flow: way } = flow(new ConnectError('plan.bands[0].steps[1].title: must not be empty', Code.InvalidArgument));
+    const { flow: way } = flow(
+      new ConnectError('plan.bands[0].steps[1].title: must not be empty', Code.InvalidArgument),
+    );
     way.show(PAUSE);
     await ready(way);
     expect(await way.confirm()).toBeUndefined();

@@ -7,7 +7,15 @@ import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
 import { visible } from '../src/lib/graph/visible';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
-import { budgetFields, checkBudget, checkName, checkObjective, defaultBudget, toBudgets, BUDGET_FIELDS } from '../src/lib/new-run';
+import {
+  budgetFields,
+  checkBudget,
+  checkName,
+  checkObjective,
+  defaultBudget,
+  toBudgets,
+  BUDGET_FIELDS,
+} from '../src/lib/new-run';
 import { Projection } from '../src/lib/projection/projection';
 import { checkCount, checkPrompt, checkSchema, defaultOptions, toSearch } from '../src/lib/search-options';
 import { shellWord } from '../src/lib/share';
@@ -150,19 +158,42 @@ describe('filters and rows', () => {
 
   it('lead to every match and show what is collapsed', () => {
     const rows = treeRows(wide, new Set(), new Set([777]));
-    expect(rows.map((r) => [r.id, r.faded])).toEqual([['n0', true], ['n7', true], ['n77', true], ['n777', false]]);
+    expect(rows.map((r) => [r.id, r.faded])).toEqual([
+      ['n0', true],
+      ['n7', true],
+      ['n77', true],
+      ['n777', false],
+    ]);
     const folded = treeRows(wide, new Set(['n7']), undefined);
-    expect(folded.find((r) => r.id === 'n7')).toMatchObject({ expanded: false, failedBelow: 1, place: 7, siblings: 10 });
+    expect(folded.find((r) => r.id === 'n7')).toMatchObject({
+      expanded: false,
+      failedBelow: 1,
+      place: 7,
+      siblings: 10,
+    });
     expect(folded).toHaveLength(1111 - 110);
   });
 
   it('groups the tasks of homework by iteration', () => {
     const homework = projection([-1, 0, 0, 0, 0, 1]);
-    [1, 1, 2, 3].forEach((iteration, i) => Object.assign(homework.nodes[i + 1]!, { task: { iteration, branchId: `b${i}` } }));
+    [1, 1, 2, 3].forEach((iteration, i) =>
+      Object.assign(homework.nodes[i + 1]!, { task: { iteration, branchId: `b${i}` } }),
+    );
     const begins = (matches?: Set<number>): [string, number | undefined][] =>
       treeRows(homework, new Set(), matches).map((row) => [row.id, row.iteration]);
-    expect(begins()).toEqual([['n0', undefined], ['n1', 1], ['n5', undefined], ['n2', undefined], ['n3', 2], ['n4', 3]]);
-    expect(begins(new Set([2, 4])), 'the first row that is shown').toEqual([['n0', undefined], ['n2', 1], ['n4', 3]]);
+    expect(begins()).toEqual([
+      ['n0', undefined],
+      ['n1', 1],
+      ['n5', undefined],
+      ['n2', undefined],
+      ['n3', 2],
+      ['n4', 3],
+    ]);
+    expect(begins(new Set([2, 4])), 'the first row that is shown').toEqual([
+      ['n0', undefined],
+      ['n2', 1],
+      ['n4', 3],
+    ]);
   });
 });
 
@@ -177,7 +208,11 @@ describe('the form for a new run', () => {
     expect(checkName('ü'.repeat(128))).toBe('');
     expect(checkName('ü'.repeat(129))).toContain('258');
     expect(checkName('a\nb')).not.toBe('');
-    expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({ maxDepth: 3, maxWallClockMs: 120_000n, maxCostMicros: 500_000n });
+    expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({
+      maxDepth: 3,
+      maxWallClockMs: 120_000n,
+      maxCostMicros: 500_000n,
+    });
   });
 });
 
@@ -194,9 +229,29 @@ describe('the options of a search', () => {
 
   it('leave what is empty to the server', () => {
     const none = { document: undefined, children: undefined, picker: undefined };
-    expect(toSearch(defaultOptions())).toEqual({ concurrency: undefined, maxDepth: undefined, picker: PickerPolicy.LLM, synthesis: false, prompts: none, frontmatterSchema: undefined });
-    const given = { ...defaultOptions(), concurrency: '2', maxDepth: '3', children: 'List.', schema: '{"type": "object"}', synthesis: true };
-    expect(toSearch(given)).toMatchObject({ concurrency: 2, maxDepth: 3, synthesis: true, prompts: { children: 'List.' }, frontmatterSchema: { type: 'object' } });
+    expect(toSearch(defaultOptions())).toEqual({
+      concurrency: undefined,
+      maxDepth: undefined,
+      picker: PickerPolicy.LLM,
+      synthesis: false,
+      prompts: none,
+      frontmatterSchema: undefined,
+    });
+    const given = {
+      ...defaultOptions(),
+      concurrency: '2',
+      maxDepth: '3',
+      children: 'List.',
+      schema: '{"type": "object"}',
+      synthesis: true,
+    };
+    expect(toSearch(given)).toMatchObject({
+      concurrency: 2,
+      maxDepth: 3,
+      synthesis: true,
+      prompts: { children: 'List.' },
+      frontmatterSchema: { type: 'object' },
+    });
   });
 
   it('hide and send no budgets of plans', () => {
@@ -204,7 +259,15 @@ describe('the options of a search', () => {
     expect(keys).toEqual(['maxNodes', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
     expect(toBudgets({ maxDepth: '3', maxNodes: '9' }, budgetFields(Strategy.SEARCH))).toEqual({ maxNodes: 9 });
     const ofHomework = budgetFields(Strategy.HOMEWORK);
-    expect(ofHomework.map((field) => field.key)).toEqual(['maxNodes', 'maxParallelSteps', 'maxIterations', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
+    expect(ofHomework.map((field) => field.key)).toEqual([
+      'maxNodes',
+      'maxParallelSteps',
+      'maxIterations',
+      'minutes',
+      'maxTokens',
+      'dollars',
+      'maxToolCalls',
+    ]);
     expect(toBudgets({ maxDepth: '3', maxIterations: '2' }, ofHomework)).toEqual({ maxIterations: 2 });
     expect(budgetFields(Strategy.TREE).map((field) => field.key)).not.toContain('maxIterations');
   });
@@ -217,7 +280,11 @@ describe('budgets in the form', () => {
     expect(checkBudget(depth!, '9')).toBe('');
     expect(checkBudget(depth!, '9', server)).toContain('from 0 to 8');
     expect(checkBudget(dollars!, '2.51', server)).toContain('to 2.5');
-    expect([defaultBudget(depth!, server), defaultBudget(depth!, undefined), defaultBudget(dollars!, server)]).toEqual(['8', '4', '2.5']);
+    expect([defaultBudget(depth!, server), defaultBudget(depth!, undefined), defaultBudget(dollars!, server)]).toEqual([
+      '8',
+      '4',
+      '2.5',
+    ]);
   });
 });
 
@@ -244,7 +311,10 @@ describe('words', () => {
 describe('budgets of a run', () => {
   it('shows the use of those that have a limit', () => {
     const graph = projection([-1, 0, 0], () => 'completed');
-    const stats = { ...graph.stats, usage: { ...NO_USAGE, inputTokens: 700, outputTokens: 200, costMicros: 2_000_000, toolCalls: 3 } };
+    const stats = {
+      ...graph.stats,
+      usage: { ...NO_USAGE, inputTokens: 700, outputTokens: 200, costMicros: 2_000_000, toolCalls: 3 },
+    };
     const budgets = create(BudgetsSchema, { maxNodes: 6, maxTokens: 1000n, maxCostMicros: 1_000_000n });
     expect(spending(budgets, stats.nodes, stats.usage)).toEqual([
       { name: 'Nodes', text: '3 of 6', part: 0.5 },
@@ -261,7 +331,10 @@ describe('a guided search', () => {
     graph.applyEvents(events.slice(0, seq));
     const shown = graph.nodes.slice(1).map((node, i) => {
       const hasChildren = graph.childrenOf(i + 1).length > 0;
-      return [node.title, { look: lookOf(node, hasChildren).label, expansion: expansionOf(node, hasChildren), picked: isPicked(node) }] as const;
+      return [
+        node.title,
+        { look: lookOf(node, hasChildren).label, expansion: expansionOf(node, hasChildren), picked: isPicked(node) },
+      ] as const;
     });
     return Object.fromEntries(shown);
   };
@@ -289,11 +362,18 @@ describe('a guided search', () => {
 describe('tool calls', () => {
   it('tell which answers were known, and where each whole answer is', () => {
     const { events } = fixtures().find((f) => f.name === 'known-answers')!;
-    const calls = [...new Set(events.map((e) => e.nodeId))].flatMap((node) => toolCalls(events.filter((e) => e.nodeId === node), () => 0));
+    const calls = [...new Set(events.map((e) => e.nodeId))].flatMap((node) =>
+      toolCalls(
+        events.filter((e) => e.nodeId === node),
+        () => 0,
+      ),
+    );
     const known = calls.filter((call) => call.cached);
     expect(known.length).toBeGreaterThan(3);
     expect(known.every((call) => calls.some((other) => !other.cached && other.answerId === call.answerId))).toBe(true);
-    expect(describeEvent(events.find((e) => e.body.case === 'toolCallRequested' && e.body.value.cached)!)).toContain('[KNOWN]');
+    expect(describeEvent(events.find((e) => e.body.case === 'toolCallRequested' && e.body.value.cached)!)).toContain(
+      '[KNOWN]',
+    );
     const graph = new Projection(events[0]!.runId);
     graph.applyEvents(events);
     expect(graph.stats.usage.toolCalls).toBe(calls.length - known.length);

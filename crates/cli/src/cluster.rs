@@ -119,8 +119,8 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts on `listen` with the `data`. `model` is for runs that name none. If the address or the folder is in use, the
-    /// error says what to do.
+    /// Starts on `listen` with the `data`. `model` is for runs that name none. If the address or the folder is in use,
+    /// the error says what to do.
     pub(crate) async fn start(
         listen: SocketAddr,
         data: Data<'_>,

@@ -559,7 +559,8 @@ async fn models_are_listed_and_the_scripted_one_can_be_switched_off() {
     assert!(said.contains("model") && said.contains("TREE_AGENT_SCRIPTED=on"), "{said}");
 }
 
-/// An answer of 1 MiB that waits for its reader would take a huge page of 2 MiB, twice what the budget of answers counts.
+/// An answer of 1 MiB that waits for its reader would take a huge page of 2 MiB, twice what the budget of answers
+/// counts.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_memory_is_asked_for_in_huge_pages() {

@@ -163,8 +163,8 @@ impl Process {
         self.running.as_ref().is_some_and(|running| running.pid == pid)
     }
 
-    /// Sends a signal. Returns at once, but for SIGSTOP: then it waits until every thread has stopped. On a busy machine
-    /// a thread on another core goes on for a moment.
+    /// Sends a signal. Returns at once, but for SIGSTOP: then it waits until every thread has stopped. On a busy
+    /// machine a thread on another core goes on for a moment.
     pub fn signal(&self, signal: Signal) {
         signal.send(self.pid());
         if signal == Signal::Stop {

@@ -27,8 +27,8 @@ const fn are_default_iterations(iterations: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budgets {
-    /// Deepest level of the tree; the root is level 0. A node at this depth is always a leaf. A search that carries out a
-    /// step has at most as many levels. Default 4.
+    /// Deepest level of the tree; the root is level 0. A node at this depth is always a leaf. A search that carries out
+    /// a step has at most as many levels. Default 4.
     pub max_depth: u32,
     /// Bands of one plan; further ones are cut off. Default 3.
     pub max_bands_per_plan: u32,

@@ -88,8 +88,8 @@ impl Citation {
         });
     }
 
-    /// The verdict on a quote from a source with this text, and where the quote stands. `plain` is the plain form of the
-    /// source: many quotes may be of one.
+    /// The verdict on a quote from a source with this text, and where the quote stands. `plain` is the plain form of
+    /// the source: many quotes may be of one.
     pub fn judge(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
         let quote = PlainText::of(quote);
         if quote.letters() < limits::QUOTE_CHARS {

@@ -86,7 +86,8 @@ pub struct RunDiff {
     pub matching: NodeMatching,
     /// How many nodes compare in which way.
     pub counts: DiffCounts,
-    /// Every node of both runs once. A node comes after its parent, and directly after the nodes below its last sibling.
+    /// Every node of both runs once. A node comes after its parent, and directly after the nodes below its last
+    /// sibling.
     pub nodes: Vec<NodeDiff>,
     /// What the two runs returned, compared line by line.
     pub synthesis: TextDiff,
@@ -114,8 +115,8 @@ pub struct RunTotals {
     pub nodes: u64,
     /// Sums over all its role calls.
     pub spending: Spending,
-    /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. Absent before it
-    /// started.
+    /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. Absent before
+    /// it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

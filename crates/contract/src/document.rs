@@ -228,9 +228,9 @@ pub enum DocumentOp {
         /// When.
         at: Timestamp,
     },
-    /// Puts a document of the run below another one (`document_has_document`). Both exist, the child has no other parent,
-    /// and it is not above the parent. Else the append is refused. With the creation of the child it also says which
-    /// event creates it.
+    /// Puts a document of the run below another one (`document_has_document`). Both exist, the child has no other
+    /// parent, and it is not above the parent. Else the append is refused. With the creation of the child it also says
+    /// which event creates it.
     Link {
         /// The one above.
         parent: DocumentId,

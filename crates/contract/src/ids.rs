@@ -205,8 +205,8 @@ impl StepId {
         Self(id.into())
     }
 
-    /// The id of a step that a person adds to a plan of `run`: the same for the same place of the same request, another one
-    /// for every other request, and none that a planner would choose.
+    /// The id of a step that a person adds to a plan of `run`: the same for the same place of the same request, another
+    /// one for every other request, and none that a planner would choose.
     pub fn added(run: RunId, request_id: &str, band: u32, step: u32) -> Self {
         let name = format!("step/{run}/{band}/{step}/{request_id}");
         let id = Uuid::new_v5(&NAMESPACE, name.as_bytes()).simple().to_string();

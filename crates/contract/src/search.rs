@@ -266,8 +266,8 @@ fn unknown_names<'a>(text: &'a str, known: &[&str]) -> Vec<&'a str> {
     unknown
 }
 
-/// The name with which `text` begins, and the bytes up to the end of its `}}`. It is looked for in the first bytes only,
-/// so that a text of braces costs no more than another.
+/// The name with which `text` begins, and the bytes up to the end of its `}}`. It is looked for in the first bytes
+/// only, so that a text of braces costs no more than another.
 fn name_at(text: &str) -> Option<(&str, usize)> {
     let near = &text.as_bytes()[..text.len().min(NAME_BYTES)];
     let end = near.windows(2).position(|two| two == b"}}")?;

@@ -124,8 +124,8 @@ impl SessionFork {
     /// Fills in the messages of `chain`, which begins with the oldest conversation and ends with the parent.
     ///
     /// At most [`SESSION_FORK_BYTES`](limits::SESSION_FORK_BYTES) are carried. The newest messages stay whole. Older
-    /// ones are shortened to their beginning when they do not fit, and left out when not even that fits. What is carried
-    /// depends on the chain alone.
+    /// ones are shortened to their beginning when they do not fit, and left out when not even that fits. What is
+    /// carried depends on the chain alone.
     #[must_use]
     pub fn with_chain<'a>(mut self, chain: impl IntoIterator<Item = &'a Session>) -> Self {
         let said: Vec<&SessionMessage> = chain.into_iter().flat_map(|session| &session.messages).collect();

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A value that takes a pointer's room while it is the default, and a box of its own otherwise: drivers hold many nodes,
-/// and what few of them have would cost all of them. It is written and read as the value itself.
+/// A value that takes a pointer's room while it is the default, and a box of its own otherwise: drivers hold many
+/// nodes, and what few of them have would cost all of them. It is written and read as the value itself.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Sparse<T>(Option<Box<T>>);
 

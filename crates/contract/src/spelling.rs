@@ -1,7 +1,7 @@
 //! Spelling: words that look the same to a reader although a text writes them with other characters.
 //!
-//! A text is searched in the form of [`indexed`], a query in the form of [`queried`]. Both stores index the first, and the
-//! offline model looks for words in it, so they agree on which words a document holds.
+//! A text is searched in the form of [`indexed`], a query in the form of [`queried`]. Both stores index the first, and
+//! the offline model looks for words in it, so they agree on which words a document holds.
 
 mod division;
 mod escapes;
@@ -82,9 +82,9 @@ pub fn joined(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// `text` as it is searched: [`comparable`], and behind it the other readings of its words: in one piece, with their escapes
-/// decoded, without the signs beside them, and in the parts that capital letters show. A word such as `foo*bar` is
-/// therefore found by both of its parts and as a whole.
+/// `text` as it is searched: [`comparable`], and behind it the other readings of its words: in one piece, with their
+/// escapes decoded, without the signs beside them, and in the parts that capital letters show. A word such as `foo*bar`
+/// is therefore found by both of its parts and as a whole.
 pub fn searchable(text: &str) -> Cow<'_, str> {
     let plain = comparable(text);
     let mut more = String::new();
@@ -134,8 +134,8 @@ pub fn queried(text: &str) -> String {
     folded(&separated(&comparable(&unsigned(&grouped(&text, DIVIDERS)))))
 }
 
-/// `text` in lower case and without the marks that do not make another letter. The Turkish `ı` is an `i`, because nobody can
-/// tell which of them a capital `I` is, and the Greek `ς` is a `σ`.
+/// `text` in lower case and without the marks that do not make another letter. The Turkish `ı` is an `i`, because
+/// nobody can tell which of them a capital `I` is, and the Greek `ς` is a `σ`.
 pub fn folded(text: &str) -> String {
     let mut out = text.to_lowercase();
     if !out.is_ascii() {
@@ -145,9 +145,9 @@ pub fn folded(text: &str) -> String {
     out
 }
 
-/// `text` with each character of a script that puts no spaces between words as a word of its own, without the marks on it:
-/// Chinese, Japanese, Thai and others, and Korean, whose words take endings. Without a dictionary nobody can tell where
-/// their words end. A search for a word then looks for its characters.
+/// `text` with each character of a script that puts no spaces between words as a word of its own, without the marks on
+/// it: Chinese, Japanese, Thai and others, and Korean, whose words take endings. Without a dictionary nobody can tell
+/// where their words end. A search for a word then looks for its characters.
 fn separated(text: &str) -> Cow<'_, str> {
     if !text.chars().any(runs_on) {
         return Cow::Borrowed(text);

@@ -19,8 +19,8 @@ use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_runtime::metrics::Histogram;
 use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
 
-/// Bytes of one append after which further runs wait for the next append, as with its events: a thousand runs may end with
-/// a large document at the same time, and Postgres takes no message of a gigabyte.
+/// Bytes of one append after which further runs wait for the next append, as with its events: a thousand runs may end
+/// with a large document at the same time, and Postgres takes no message of a gigabyte.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// How appends are grouped.

@@ -45,8 +45,8 @@ pub struct GrpcRoles {
 }
 
 impl GrpcRoles {
-    /// Clients of the services at these URLs, connected on first use, for at most `calls` calls in flight. Must be called
-    /// within a runtime.
+    /// Clients of the services at these URLs, connected on first use, for at most `calls` calls in flight. Must be
+    /// called within a runtime.
     pub fn new(urls: &RoleUrls, calls: usize) -> Self {
         let connections = calls.div_ceil(CALLS_PER_CONNECTION);
         let balanced = |replicas| urls.connector.balanced_over(replicas, connections);

@@ -7,8 +7,8 @@ use tree_agent_store::{Answer, PendingCommand};
 /// Commands that were heard, and their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// The last command that was heard. Commands are heard in the order of their ids, and each of them once: a command that
-    /// was refused is not judged again.
+    /// The last command that was heard. Commands are heard in the order of their ids, and each of them once: a command
+    /// that was refused is not judged again.
     heard: i64,
     /// Answers that are still to be given: in the append that writes what was decided, or alone if nothing was. So an
     /// append that ends the run cannot refuse a command of which a predecessor has written a part.

@@ -76,8 +76,8 @@ impl Fleet {
         self.to_release.iter().copied().chain(quarantined).chain(failed)
     }
 
-    /// Tells the store which runs are released or in quarantine. What fails is repeated in the next round, because a run
-    /// that stays owned is driven by nobody.
+    /// Tells the store which runs are released or in quarantine. What fails is repeated in the next round, because a
+    /// run that stays owned is driven by nobody.
     pub(crate) async fn settle(&mut self) {
         self.count_failures().await;
         if !self.to_release.is_empty() {

@@ -1,8 +1,8 @@
 //! Runs that only a newer version can drive: their logs hold events of types that this version does not know.
 //!
-//! A rolling upgrade has old and new planners side by side. An old one that meets such a run releases it at once, and no
-//! failure is counted. If it claims the run again, no newer planner is there yet. Then the run goes into
-//! quarantine for a while, so that its log is not read again and again and it does not take the place of other runs.
+//! A rolling upgrade has old and new planners side by side. An old one that meets such a run releases it at once, and
+//! no failure is counted. If it claims the run again, no newer planner is there yet. Then the run goes into quarantine
+//! for a while, so that its log is not read again and again and it does not take the place of other runs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

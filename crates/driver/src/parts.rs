@@ -2,8 +2,8 @@
 //!
 //! A decision must be written whole: a plan without its steps would not be one. Only where a node is cancelled, or the
 //! run ends, the log up to there is as good as the whole. A successor that finds such a log goes on with the rest. It
-//! knows a command by the event that carries its request id, so nothing is cut before that event: an edited plan cancels
-//! the steps that it drops first.
+//! knows a command by the event that carries its request id, so nothing is cut before that event: an edited plan
+//! cancels the steps that it drops first.
 
 use std::collections::{HashMap, HashSet};
 
@@ -72,8 +72,8 @@ fn cut(decision: Decision, sizes: &[usize], most: usize) -> Vec<Decision> {
     parts
 }
 
-/// Documents and conversations are written with their events. If they were written before, a successor could not write them
-/// again.
+/// Documents and conversations are written with their events. If they were written before, a successor could not write
+/// them again.
 fn distribute(documents: Vec<DocumentOp>, sessions: Vec<Session>, parts: &mut [Decision]) {
     let links: HashMap<DocumentId, u64> = documents.iter().filter_map(link).collect();
     let part_of = |parts: &[Decision], seq: u64| {
@@ -107,8 +107,8 @@ fn link(op: &DocumentOp) -> Option<(DocumentId, u64)> {
     }
 }
 
-/// True if the log may end before this event. A node that is cancelled by the decision that `created` it belongs to a list
-/// of nodes, which must be whole.
+/// True if the log may end before this event. A node that is cancelled by the decision that `created` it belongs to a
+/// list of nodes, which must be whole.
 fn is_cut(event: &Event, created: &HashSet<NodeId>) -> bool {
     match &event.body {
         EventBody::NodeStatusChanged(e) => {

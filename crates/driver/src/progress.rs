@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A handle on a run's progress: when its task last went round its loop, read a page of its log, or heard from the store
-/// that an append failed.
+/// A handle on a run's progress: when its task last went round its loop, read a page of its log, or heard from the
+/// store that an append failed.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskProgress(Arc<AtomicU64>, Instant);
 

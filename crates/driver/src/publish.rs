@@ -61,8 +61,8 @@ fn split(committed: Vec<(Topic, Bytes)>, waiting: &mut VecDeque<(Topic, Bytes)>)
     }
 }
 
-/// An encoded `EventBatch` as batches of at most [`MESSAGE_BYTES`] each. Its entries follow each other, so a part of its bytes
-/// that ends between two of them is a batch again. Nothing is copied.
+/// An encoded `EventBatch` as batches of at most [`MESSAGE_BYTES`] each. Its entries follow each other, so a part of
+/// its bytes that ends between two of them is a batch again. Nothing is copied.
 fn parts(message: Bytes) -> Vec<Bytes> {
     if message.len() <= MESSAGE_BYTES {
         return vec![message];

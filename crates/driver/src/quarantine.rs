@@ -13,8 +13,8 @@ use crate::fleet::Fleet;
 const CHANCES: u32 = 5;
 
 impl Fleet {
-    /// Puts a run that cannot be driven in quarantine. Otherwise the next driver would repeat its role calls and fail in
-    /// the same way.
+    /// Puts a run that cannot be driven in quarantine. Otherwise the next driver would repeat its role calls and fail
+    /// in the same way.
     pub(crate) async fn fail(&mut self, failure: Failure) {
         self.shared.stats.broken.fetch_add(1, Ordering::Relaxed);
         self.to_fail.push(failure);

@@ -234,8 +234,8 @@ impl RunTask {
         decision.merge(run.handle(input, now));
     }
 
-    /// Gives the answers that came without an event. They stay in `answers` as long as the store cannot be reached. False if another
-    /// driver owns the run.
+    /// Gives the answers that came without an event. They stay in `answers` as long as the store cannot be reached.
+    /// False if another driver owns the run.
     async fn answer(&self, answers: &mut Vec<Answer>) -> Result<bool, TaskError> {
         if answers.is_empty() {
             return Ok(true);

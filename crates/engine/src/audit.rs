@@ -47,8 +47,8 @@ pub struct Violation {
 ///
 /// - A topic is picked once, before its research begins, and its research begins once.
 /// - A conversation begins once, and continues none or one that exists.
-/// - The root of a search picks topics of its own search. None is researched beyond the depth limit of its search, and a
-///   search that is a step lists no more topics than it may.
+/// - The root of a search picks topics of its own search. None is researched beyond the depth limit of its search, and
+///   a search that is a step lists no more topics than it may.
 ///
 /// Of homework also:
 ///

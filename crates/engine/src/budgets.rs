@@ -12,9 +12,10 @@
 //! | the limit minus what aggregation needs (at most a fifth) | `tree.budget_exhausted`: no new work; existing results are aggregated |
 //! | the limit | aggregators are not called any more either: results are returned unchanged |
 //!
-//! A subtree with a lease has the same rules of its own, and nothing begins in it that does not fit the budgets above. What
-//! its lease holds is not free for others until it ends. If only what is promised to steps stands in the way of a call,
-//! its node ends as if it had used up a lease: nothing would be free before that step begins, and it may wait for the node.
+//! A subtree with a lease has the same rules of its own, and nothing begins in it that does not fit the budgets above.
+//! What its lease holds is not free for others until it ends. If only what is promised to steps stands in the way of a
+//! call, its node ends as if it had used up a lease: nothing would be free before that step begins, and it may wait for
+//! the node.
 //!
 //! The wall clock stops leaf work at its limit. Aggregators then have as long as one call may take, but at most a fifth
 //! of the limit (and at least 10 s). Nodes and depth never exceed their limits: plans are cut.
@@ -143,8 +144,8 @@ impl FreeBudget {
     }
 }
 
-/// What the accounts above that of the node at `at` have left: a limit may have been lowered below what it has promised.
-/// `flying` is what calls in flight may still use of an account.
+/// What the accounts above that of the node at `at` have left: a limit may have been lowered below what it has
+/// promised. `flying` is what calls in flight may still use of an account.
 fn bound(
     state: &State,
     accounts: &Accounts,
@@ -177,15 +178,16 @@ fn reserve(state: &State, kind: CallKind, limit: u64, m: usize) -> u64 {
     largest.unwrap_or_else(|| state.behaviour().unseen[m].min(limit / 8).max(1))
 }
 
-/// What is kept for aggregation: the need of one aggregator for every node with a plan, but at most a fifth of the limit.
+/// What is kept for aggregation: the need of one aggregator for every node with a plan, but at most a fifth of the
+/// limit.
 fn kept(state: &State, account: &Account, m: usize) -> u64 {
     let owed = u64::from(account.owed(m));
     account.limits[m]
         .map_or(0, |limit| owed.saturating_mul(reserve(state, CallKind::Aggregate, limit, m)).min(limit / 5))
 }
 
-/// What a call for the node at `at` must leave free. New work must leave what aggregation needs. Once there is no budget
-/// left for that, the aggregators below the top must leave what the aggregator of the top needs.
+/// What a call for the node at `at` must leave free. New work must leave what aggregation needs. Once there is no
+/// budget left for that, the aggregators below the top must leave what the aggregator of the top needs.
 fn keep(state: &State, accounts: &Accounts, at: usize, kind: CallKind, m: usize) -> u64 {
     let lease = state.account_of(at, m);
     let account = accounts.get(lease);
@@ -202,8 +204,8 @@ fn keep(state: &State, accounts: &Accounts, at: usize, kind: CallKind, m: usize)
     account.limits[m].map_or(0, |limit| reserve(state, kind, limit, m).min(limit / 5))
 }
 
-/// What calls that count first against the account `lease` are expected to need, without the node at `at`. It follows from
-/// the log alone: nobody knows which of them are in flight.
+/// What calls that count first against the account `lease` are expected to need, without the node at `at`. It follows
+/// from the log alone: nobody knows which of them are in flight.
 fn needed(state: &State, lease: Option<usize>, at: usize, limit: u64, m: usize) -> u64 {
     let needs = (0..state.nodes().len()).filter(|&other| other != at).filter_map(|other| {
         let control = state.control(other);
@@ -452,8 +454,8 @@ fn used_up(
     })
 }
 
-/// Use beyond the lease of the node at `at` that the nearest account above with room takes over, if the log does not say so
-/// yet.
+/// Use beyond the lease of the node at `at` that the nearest account above with room takes over, if the log does not
+/// say so yet.
 pub(crate) fn cover(state: &State, at: usize) -> Option<LeaseCovered> {
     let uncovered = state.uncovered(at);
     let m = (0..3).find(|m| uncovered[*m] > 0)?;

@@ -246,8 +246,8 @@ impl<'a> Decider<'a> {
         None
     }
 
-    /// Stops waiting for the call that the node at `at` needs, because `budget` is used up. If the call has finished and
-    /// only its outcome was held back, the outcome is used.
+    /// Stops waiting for the call that the node at `at` needs, because `budget` is used up. If the call has finished
+    /// and only its outcome was held back, the outcome is used.
     pub(crate) fn refuse(&mut self, at: usize, budget: &str) {
         let Some(kind) = self.state.control(at).needs else { return };
         if let Some((key, output)) = self.flush(at) {
@@ -423,8 +423,8 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Stops the call in flight for the node at `at`. What it used and wrote so far stays. A call that has finished, and
-    /// whose end only waits, is not stopped.
+    /// Stops the call in flight for the node at `at`. What it used and wrote so far stays. A call that has finished,
+    /// and whose end only waits, is not stopped.
     pub(crate) fn stop_call(&mut self, at: usize, reason: &str) {
         if self.in_flight.call(at).is_none() || pacing::has_finished(self.in_flight, at) {
             return;

@@ -11,8 +11,8 @@ const NOTABLE_PART: u64 = 10;
 
 /// What `a` and `b` differ in, in the order of [`NodeAspect::ALL`].
 ///
-/// Shared ids are compared too: an artifact with another id was made again. Ids of independent runs always differ, and say
-/// nothing.
+/// Shared ids are compared too: an artifact with another id was made again. Ids of independent runs always differ, and
+/// say nothing.
 pub(crate) fn changes(a: &GraphNode, b: &GraphNode, matching: NodeMatching) -> Vec<NodeAspect> {
     let differs = |aspect: NodeAspect| match aspect {
         NodeAspect::Plan => plan(a) != plan(b) || a.strategy != b.strategy,

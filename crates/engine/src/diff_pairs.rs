@@ -1,8 +1,9 @@
 //! Which node of one run is compared with which node of another.
 //!
-//! Runs that share nodes, as a fork and its parent do, are compared by the ids of the nodes. Between independent runs the
-//! root is compared with the root. Below two nodes that are compared, a child is compared with the child that has its step
-//! and title, else with one that has its step, else with one that has its title. A step is named by its id or its slug.
+//! Runs that share nodes, as a fork and its parent do, are compared by the ids of the nodes. Between independent runs
+//! the root is compared with the root. Below two nodes that are compared, a child is compared with the child that has
+//! its step and title, else with one that has its step, else with one that has its title. A step is named by its id or
+//! its slug.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

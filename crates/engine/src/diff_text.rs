@@ -36,8 +36,8 @@ fn beginning(text: &str) -> (Vec<&str>, bool) {
     (kept, end < text.len() || lines.next().is_some())
 }
 
-/// What turns `a` into `b`. Lines that only one of the texts has match nothing, so the search for common lines, whose cost
-/// may grow with the square of what differs, goes without them.
+/// What turns `a` into `b`. Lines that only one of the texts has match nothing, so the search for common lines, whose
+/// cost may grow with the square of what differs, goes without them.
 fn ops(a: &[&str], b: &[&str]) -> Vec<DiffOp> {
     let shared = |of: &[&str], other: &[&str]| -> Vec<usize> {
         let other: HashSet<&str> = other.iter().copied().collect();

@@ -8,8 +8,8 @@
 //! └─ plan                     only homework has one
 //! ```
 //!
-//! In homework a branch has one scratchpad for all its tasks. It is below the main scratchpad, which is the root's, and so
-//! is the summary of each iteration.
+//! In homework a branch has one scratchpad for all its tasks. It is below the main scratchpad, which is the root's, and
+//! so is the summary of each iteration.
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
 use tree_agent_contract::role::KeptDocument;

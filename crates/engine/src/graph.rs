@@ -214,8 +214,8 @@ impl Graph {
 
     /// Applies the next event. If it returns an error, nothing has changed.
     ///
-    /// An event of an unknown type changes nothing. Events after it that are about unknown things do not either: it may have
-    /// created them.
+    /// An event of an unknown type changes nothing. Events after it that are about unknown things do not either: it may
+    /// have created them.
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
         if event.run_id != self.run_id {
             return Err(ReplayError::OtherRun { run: self.run_id, found: event.run_id });

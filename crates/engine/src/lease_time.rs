@@ -1,4 +1,5 @@
-//! The time of leases: it counts from when their nodes begin, without the spans for which the clock of the run stood still.
+//! The time of leases: it counts from when their nodes begin, without the spans for which the clock of the run stood
+//! still.
 
 use tree_agent_contract::Timestamp;
 
@@ -10,8 +11,8 @@ pub(crate) fn elapsed_of(state: &State, at: usize, now: Timestamp) -> u64 {
     now.millis_since(since).saturating_sub(state.steering().stood_still_ms_since(since, now))
 }
 
-/// When leaf work below the node at `at` is stopped because the time of its lease is over, and when nothing is waited for
-/// any more. None if it has no such limit, has not begun, or the clock stands still.
+/// When leaf work below the node at `at` is stopped because the time of its lease is over, and when nothing is waited
+/// for any more. None if it has no such limit, has not begun, or the clock stands still.
 pub(crate) fn deadlines(state: &State, at: usize) -> Option<(Timestamp, Timestamp)> {
     let lease = state.lease(at)?;
     let (since, limit) = (lease.since?, lease.limits.max_wall_clock_ms?);

@@ -48,7 +48,8 @@ pub(crate) fn cut_plan(state: &State, at: usize, plan: &mut PlanDraft) -> Option
     (!titles.is_empty()).then(|| prefix(&why, limits::TEXT_BYTES).to_owned())
 }
 
-/// The change of the budget of the node at `at`, cut to what is free above it. `asked` is the event of the whole change.
+/// The change of the budget of the node at `at`, cut to what is free above it. `asked` is the event of the whole
+/// change.
 pub(crate) fn fit(state: &State, at: usize, asked: &Event, change: BudgetChange) -> BudgetChange {
     let mut after = state.clone();
     if after.apply(asked).is_err() {

@@ -96,8 +96,8 @@ impl Names {
         [seen.plan, seen.again + 1].iter().any(|version| id == NodeId::child(parent, *version, step))
     }
 
-    /// True if the log names this document: that of an artifact or of the run, or one that its own properties say it is,
-    /// of a node in the log.
+    /// True if the log names this document: that of an artifact or of the run, or one that its own properties say it
+    /// is, of a node in the log.
     pub fn has(&self, document: &Document) -> bool {
         let (id, props) = (document.id, &document.props);
         let of_node = |node: NodeId| {

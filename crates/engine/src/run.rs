@@ -138,8 +138,8 @@ impl Run {
         turn.decider.decision
     }
 
-    /// Carries out a command of a person. It is done once: if the log has its request id already, nothing follows from it.
-    /// What the log has is the verb and the node, so a command that differs in either is refused.
+    /// Carries out a command of a person. It is done once: if the log has its request id already, nothing follows from
+    /// it. What the log has is the verb and the node, so a command that differs in either is refused.
     ///
     /// # Errors
     /// Why it is refused. The run is as it was.
@@ -239,8 +239,8 @@ impl Run {
     }
 
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
-    /// `path`, which is the first level if it is empty. A topic comes after the one that lists it. It counts as skipped,
-    /// with its document.
+    /// `path`, which is the first level if it is empty. A topic comes after the one that lists it. It counts as
+    /// skipped, with its document.
     ///
     /// # Errors
     /// If it cannot be recorded. The run is as it was.

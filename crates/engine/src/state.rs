@@ -102,8 +102,8 @@ pub(crate) struct Control {
     pub(crate) retry_at: Option<Timestamp>,
     /// A guard removed work, so the result will be partial.
     pub(crate) cut: bool,
-    /// It combined the existing results early, because nothing new might begin, or without its aggregator. That ends when it is
-    /// reopened.
+    /// It combined the existing results early, because nothing new might begin, or without its aggregator. That ends
+    /// when it is reopened.
     wound_down: bool,
     /// How often it began its work again.
     begun_again: u32,

@@ -1,5 +1,5 @@
-//! Commands of people, carried out while the run runs. Each is checked whole before its first event, so that one that is
-//! refused changes nothing.
+//! Commands of people, carried out while the run runs. Each is checked whole before its first event, so that one that
+//! is refused changes nothing.
 
 mod budget;
 pub(crate) mod fork;

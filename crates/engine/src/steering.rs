@@ -1,9 +1,9 @@
 //! What people have done to the run, as the log shows it: the commands that were applied, and the time that a pause has
 //! stopped.
 //!
-//! While something is paused, the wall clock stands still whenever nothing else can go on: no node outside the pause has
-//! a call due, in flight or waiting for its retry, and no node within it has a call in flight. These spans follow from
-//! the log alone, so that every driver sees the same deadlines.
+//! While something is paused, the wall clock stands still whenever nothing else can go on: no node outside the pause
+//! has a call due, in flight or waiting for its retry, and no node within it has a call in flight. These spans follow
+//! from the log alone, so that every driver sees the same deadlines.
 
 use std::collections::BTreeMap;
 

@@ -173,8 +173,8 @@ impl Score {
     }
 }
 
-/// The short answer in a text: what stands after the last `Answer:`, else the first line that is no heading, emphasis or
-/// blank, without quotation marks and the number of its source.
+/// The short answer in a text: what stands after the last `Answer:`, else the first line that is no heading, emphasis
+/// or blank, without quotation marks and the number of its source.
 pub fn short_answer(text: &str) -> &str {
     let said = text.lines().rev().find_map(|line| {
         let line = line.trim().trim_start_matches(['*', '-', ' ']);

@@ -97,8 +97,8 @@ impl Authenticator {
         }
     }
 
-    /// The message without its signature. A message that none of us signed for this topic is counted as dropped. Without
-    /// keys, the beginning of the message.
+    /// The message without its signature. A message that none of us signed for this topic is counted as dropped.
+    /// Without keys, the beginning of the message.
     pub(crate) fn verify(&self, topic: Topic, signed: Bytes) -> Option<Bytes> {
         if self.keys.is_empty() {
             // A copy: a slice would keep all of it.

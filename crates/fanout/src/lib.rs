@@ -1,8 +1,8 @@
 //! Fan-out: how drivers tell gateways and each other that there is something new.
 //!
-//! Every message is a hint. It may be lost, duplicated or reordered, so listeners check it against the log. Over Redis it may
-//! also be forged, unless the services share a key ([`ConnectOptions::key`]): messages that are not signed with it are
-//! dropped.
+//! Every message is a hint. It may be lost, duplicated or reordered, so listeners check it against the log. Over Redis
+//! it may also be forged, unless the services share a key ([`ConnectOptions::key`]): messages that are not signed with
+//! it are dropped.
 //!
 //! Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and in-process. [`connect`]
 //! chooses between the first two by the URL.
@@ -103,8 +103,8 @@ pub trait Fanout: Send + Sync {
     /// Makes a round trip to the broker. Fails if messages cannot be sent or received now.
     async fn ping(&self) -> Result<(), FanoutError>;
 
-    /// Whether every delivered message was published by one of our services. If not, a message only means that the log may
-    /// have grown, and its content must be read there: at most its first [`HINT_BYTES`] are delivered.
+    /// Whether every delivered message was published by one of our services. If not, a message only means that the log
+    /// may have grown, and its content must be read there: at most its first [`HINT_BYTES`] are delivered.
     fn is_authenticated(&self) -> bool;
 
     /// How many messages were dropped because none of our services published them.
@@ -121,8 +121,8 @@ pub struct ConnectOptions {
 }
 
 /// The fan-out over what `url` names: one Redis server (`redis://…`) or a Redis Cluster (`redis-cluster://…`, with
-/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. If it cannot be reached, the fan-out keeps
-/// trying to connect in the background.
+/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. If it cannot be reached, the fan-out
+/// keeps trying to connect in the background.
 ///
 /// # Errors
 /// Only for a malformed URL.

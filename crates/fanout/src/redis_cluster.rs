@@ -1,12 +1,12 @@
-//! Fan-out over a Redis Cluster with sharded pub/sub (Redis 7). A topic lives on the node that owns its slot, so messages do
-//! not go to every node.
+//! Fan-out over a Redis Cluster with sharded pub/sub (Redis 7). A topic lives on the node that owns its slot, so
+//! messages do not go to every node.
 //!
 //! The client library follows changes of the cluster's layout when a command is redirected. Two things it leaves to us:
 //!
-//! - When a slot moves or a node dies, its subscriptions are lost. We mark their topics as lost, and subscribe again until
-//!   the topic's new node confirms it.
-//! - After an outage of all nodes a connection may stay silent although they are back. We replace a connection that does
-//!   not answer.
+//! - When a slot moves or a node dies, its subscriptions are lost. We mark their topics as lost, and subscribe again
+//!   until the topic's new node confirms it.
+//! - After an outage of all nodes a connection may stay silent although they are back. We replace a connection that
+//!   does not answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Drop for Tasks {
 
 impl RedisClusterFanout {
     /// A fan-out over the cluster of which `url` (`redis-cluster://host:6379,host2:6379`, over TLS with
-    /// `rediss-cluster://`) names some nodes. If none of them can be reached, the fan-out keeps trying to connect in the
-    /// background.
+    /// `rediss-cluster://`) names some nodes. If none of them can be reached, the fan-out keeps trying to connect in
+    /// the background.
     ///
     /// # Errors
     /// Only for a malformed URL.

@@ -71,8 +71,9 @@ pub async fn archive(store: &dyn Archives, run: RunId, folder: &Path) -> Result<
     Ok(written.summary(file))
 }
 
-/// Removes an archived run from the store, but for its row, and the row too when the run was deleted: after its file was read whole, replayed, and found to hold
-/// exactly what the store holds. Its space is freed by [`Archives::tidy`]. False when it was removed before.
+/// Removes an archived run from the store, but for its row, and the row too when the run was deleted: after its file
+/// was read whole, replayed, and found to hold exactly what the store holds. Its space is freed by [`Archives::tidy`].
+/// False when it was removed before.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is removed then.
@@ -106,8 +107,8 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 /// A run that this store pruned comes back only from the archive that it was pruned for. A store that does not know the
 /// run believes what the archive says of it, which the caller must want: `trusted`. Even then it takes nothing that
 /// would be of another run: every id must follow from the log. If the log goes on with that of a run which this store
-/// has, the shared part must be the same. If this store made a run of that line itself, documents are found only by those
-/// who name the fork.
+/// has, the shared part must be the same. If this store made a run of that line itself, documents are found only by
+/// those who name the fork.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.

@@ -14,8 +14,8 @@ const SEGMENT: usize = 1_000;
 
 /// Folds a log, event by event, into the rows that the store must have for it.
 ///
-/// Events of types that this version does not know change nothing, so that a log which holds some can be restored from an
-/// archive. What is derived from such a log may differ from what the version derives that wrote it.
+/// Events of types that this version does not know change nothing, so that a log which holds some can be restored from
+/// an archive. What is derived from such a log may differ from what the version derives that wrote it.
 #[derive(Clone, Debug)]
 pub struct Fold {
     run: Run,

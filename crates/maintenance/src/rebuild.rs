@@ -27,8 +27,8 @@ pub struct Rebuilt {
 ///
 /// # Errors
 /// [`MaintenanceError::Moving`] if the log grew at every attempt; [`MaintenanceError::Replay`],
-/// [`MaintenanceError::Head`] and [`MaintenanceError::Newer`] for a log from which nothing can be derived. Then nothing has
-/// changed.
+/// [`MaintenanceError::Head`] and [`MaintenanceError::Newer`] for a log from which nothing can be derived. Then nothing
+/// has changed.
 pub async fn rebuild(store: &dyn Store, run: RunId) -> Result<Rebuilt, MaintenanceError> {
     let mut fold: Option<Fold> = None;
     for attempt in 0..TRIES {

@@ -120,8 +120,8 @@ impl fmt::Display for Finding {
 /// Checks one run as it is at this moment. It may be driven meanwhile. The checks are:
 ///
 /// - `seq` is contiguous and ends where the run row says.
-/// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written by
-///   the runs before it.
+/// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written
+///   by the runs before it.
 /// - The log replays and keeps the invariants of [`Audit`].
 /// - What each node and each subtree has used is the sum of its calls, and nothing is counted twice or lost.
 /// - Nodes, plans, artifacts and the run's own row match the log.

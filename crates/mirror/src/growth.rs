@@ -95,8 +95,8 @@ impl Growth {
         }
     }
 
-    /// What has changed since this was last called, parents first. It may be written only where an append of the log ends:
-    /// in the middle of one a list of topics is not complete.
+    /// What has changed since this was last called, parents first. It may be written only where an append of the log
+    /// ends: in the middle of one a list of topics is not complete.
     pub fn take(&mut self, graph: &dyn GraphView) -> Vec<Change> {
         let changed = std::mem::take(&mut self.changed);
         let nodes = changed.into_iter().filter_map(|order| graph.node(self.order[order]));

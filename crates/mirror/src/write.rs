@@ -128,8 +128,9 @@ impl Mirror {
         if let Some(children) = record.children {
             is_work |= self.write_children(path, &dir, children)?;
         }
-        // A research costs a few waits for the disk, not one more for each topic that it lists: without this file, and with
-        // an empty one, a node is what its other files and its parent say. Nor does one wait that names a new search only.
+        // A research costs a few waits for the disk, not one more for each topic that it lists: without this file, and
+        // with an empty one, a node is what its other files and its parent say. Nor does one wait that names a new
+        // search only.
         let is_finished = matches!(record.file.status, Expansion::Expanded | Expansion::Leaf);
         let file = json(&record.file);
         let digest = Digest::of(&file);

@@ -174,8 +174,8 @@ impl Claims {
     }
 }
 
-/// The mark of a footnote at `at` of `raw`, which begins at `start` of the text, unless it stands in `code`, whose places
-/// are in order.
+/// The mark of a footnote at `at` of `raw`, which begins at `start` of the text, unless it stands in `code`, whose
+/// places are in order.
 fn mark_outside<'a>(code: &[Range<usize>], raw: &'a str, start: usize, at: usize) -> Option<&'a str> {
     let mark = footnote_mark(&raw[at..])?;
     let before = code.partition_point(|code| code.start <= start + at);

@@ -296,8 +296,8 @@ impl Llm {
     }
 }
 
-/// The profile of a role that is not the executor. A plan above may ask for more, and never for less: those who plan and
-/// put together decide what the work of others is worth.
+/// The profile of a role that is not the executor. A plan above may ask for more, and never for less: those who plan
+/// and put together decide what the work of others is worth.
 fn at_least(profile: Profile, call: &CallContext) -> Profile {
     call.profile.map_or(profile, |asked| asked.max(profile))
 }

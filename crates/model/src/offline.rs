@@ -3,11 +3,11 @@
 //! The planner splits an objective by its own parts and by the documents that speak of it; the executor quotes the
 //! passages that answer its step, verbatim, each with its source; the aggregator merges them, removes repeats and
 //! names what is missing. In homework the planner gives each part or folder a branch, reads the documents one after the
-//! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of the context for topics,
-//! and words that several documents share.
+//! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of
+//! the context for topics, and words that several documents share.
 //!
-//! If no passage holds all that the question asks for, what a first passage names and the question does not leads to the
-//! next ([`hunt`], [`trail`]). The plan then reads along the names, and the synthesis keeps the order of its steps.
+//! If no passage holds all that the question asks for, what a first passage names and the question does not leads to
+//! the next ([`hunt`], [`trail`]). The plan then reads along the names, and the synthesis keeps the order of its steps.
 //!
 //! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
 //! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and

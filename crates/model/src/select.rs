@@ -74,8 +74,8 @@ impl Models {
         self.default_choice.as_ref()
     }
 
-    /// The name of the model that calls with `name` use, and the most that one call of each role can use on it, when that
-    /// is known here. The name is empty for one of the caller's own.
+    /// The name of the model that calls with `name` use, and the most that one call of each role can use on it, when
+    /// that is known here. The name is empty for one of the caller's own.
     pub fn describe(&self, name: &str) -> (String, Option<RoleCosts>) {
         let choice = match (ModelChoice::parse(name), &self.default_choice) {
             (Ok(ModelChoice::Default), Some(default)) => default.clone(),

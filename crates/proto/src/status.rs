@@ -30,8 +30,8 @@ pub fn role_status(error: &RoleError) -> Status {
 pub fn role_error(status: &Status) -> RoleError {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
-        // An instance of another version may lack the method, and one with another role token accepts nothing; during an
-        // upgrade, or while the token is being replaced, another instance answers.
+        // An instance of another version may lack the method, and one with another role token accepts nothing; during
+        // an upgrade, or while the token is being replaced, another instance answers.
         Code::Unimplemented
         | Code::Unauthenticated
         | Code::Unavailable

@@ -23,8 +23,8 @@ use crate::credentials::Credentials;
 use crate::errors::{self, chain};
 use crate::telemetry::TraceContext;
 
-/// A channel to all replicas of a service. Each call goes to one of them, with the trace context and the token, if there is
-/// one.
+/// A channel to all replicas of a service. Each call goes to one of them, with the trace context and the token, if
+/// there is one.
 ///
 /// A call to a replica that is gone fails with `UNAVAILABLE` (or `UNKNOWN`, if its connection broke). Repeat it, and
 /// another replica gets it. While no replica is known, calls wait, so give them a deadline.
@@ -163,15 +163,15 @@ impl Connector {
         urls.iter().try_for_each(|url| PlaintextToken::check("a token", url))
     }
 
-    /// A channel to `urls`, connected lazily. A host name stands for all addresses that it resolves to. It is resolved again
-    /// every five seconds, and addresses that disappear are dropped. If the token must not be sent to one of the URLs, every
-    /// call fails with the reason. Must be called in a runtime.
+    /// A channel to `urls`, connected lazily. A host name stands for all addresses that it resolves to. It is resolved
+    /// again every five seconds, and addresses that disappear are dropped. If the token must not be sent to one of the
+    /// URLs, every call fails with the reason. Must be called in a runtime.
     pub fn balanced(&self, urls: &[Uri]) -> Peers {
         self.balanced_over(urls, 1)
     }
 
-    /// Like [`Connector::balanced`], with `connections` to each replica. A server limits the streams of a connection, so a
-    /// client with more streams than that needs more connections.
+    /// Like [`Connector::balanced`], with `connections` to each replica. A server limits the streams of a connection,
+    /// so a client with more streams than that needs more connections.
     pub fn balanced_over(&self, urls: &[Uri], connections: usize) -> Peers {
         let (channel, changes) = Channel::balance_channel::<Replica>(urls.len() * connections + 64);
         for (index, url) in (0..connections).flat_map(|_| urls).enumerate() {

@@ -17,12 +17,12 @@ use crate::config::Problems;
 /// How long the content of a token file is cached. A new token is in use after that at the latest.
 const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Where the token comes from. The variable `TREE_AGENT_TOKEN` holds a token itself. There is no flag for it, because other
-/// users of a machine can see command lines.
+/// Where the token comes from. The variable `TREE_AGENT_TOKEN` holds a token itself. There is no flag for it, because
+/// other users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TokenArgs {
-    /// A file with the token for gateways that require one; a changed file is read again. TREE_AGENT_TOKEN holds a token
-    /// itself
+    /// A file with the token for gateways that require one; a changed file is read again. TREE_AGENT_TOKEN holds a
+    /// token itself
     #[arg(long, global = true, env = "TREE_AGENT_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 }
@@ -48,8 +48,8 @@ impl TokenArgs {
     }
 }
 
-/// The token that a client sends; none by default. Cheap to clone: clones share a cached file. As an interceptor it adds the
-/// token to every call.
+/// The token that a client sends; none by default. Cheap to clone: clones share a cached file. As an interceptor it
+/// adds the token to every call.
 #[derive(Clone, Default)]
 pub struct Credentials(Option<Arc<Source>>);
 
@@ -97,7 +97,8 @@ impl Credentials {
         matches!(self.0.as_deref(), Some(Source::File { .. }))
     }
 
-    /// The value of `authorization`. A file is read again after a second. If that fails, the previous token stays in use.
+    /// The value of `authorization`. A file is read again after a second. If that fails, the previous token stays in
+    /// use.
     pub fn current(&self) -> Option<MetadataValue<Ascii>> {
         self.cached_for(CACHE_TIME)
     }

@@ -32,8 +32,8 @@ use crate::{errors, telemetry};
 /// Metadata key of the request id. A client may choose it; the response repeats it.
 pub const REQUEST_ID: &str = "x-request-id";
 
-/// Maximum header fields of a request, over HTTP/2 as over HTTP/1.1. HTTP/2 encodes a repeated field in one byte, and it
-/// takes a hundred in memory.
+/// Maximum header fields of a request, over HTTP/2 as over HTTP/1.1. HTTP/2 encodes a repeated field in one byte, and
+/// it takes a hundred in memory.
 const HEADERS: usize = 100;
 
 /// Bytes of a foreign host that its refusal repeats. Refusals need no token, and wait until their clients read.
@@ -364,8 +364,8 @@ struct Observed {
     body: Answer,
     record: Record,
     waiting: Waiting,
-    /// The last byte of the part before. HTTP/2 takes a whole part when its client has room for one byte of it, and then
-    /// asks for the next part, or is done. It takes this byte when the client has room behind the part.
+    /// The last byte of the part before. HTTP/2 takes a whole part when its client has room for one byte of it, and
+    /// then asks for the next part, or is done. It takes this byte when the client has room behind the part.
     last: Option<Bytes>,
     /// Parts are divided so. Not over HTTP/1.1, which keeps its parts until they are sent, nor if the body watches by
     /// itself whether its client reads.

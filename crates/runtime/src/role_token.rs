@@ -1,8 +1,8 @@
 //! The token with which the services of a cluster call each other.
 //!
-//! Planners and gateways send it to role services, which refuse every call without it, except health, because probes have no
-//! token. Roles send it to gateways with the id of the run that they work for ([`RUN_ID`]). A gateway then shows them what
-//! that run may see.
+//! Planners and gateways send it to role services, which refuse every call without it, except health, because probes
+//! have no token. Roles send it to gateways with the id of the run that they work for ([`RUN_ID`]). A gateway then
+//! shows them what that run may see.
 
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ use crate::errors::status;
 /// The header that names the run for which a role calls a gateway.
 pub const RUN_ID: &str = "tree-agent-run-id";
 
-/// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds a token itself. There is no flag for it, because
-/// other users of a machine can see command lines.
+/// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds a token itself. There is no flag for it,
+/// because other users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct RoleTokenArgs {
     /// A file with the token that the services of a cluster send to each other; all of them need the same one.

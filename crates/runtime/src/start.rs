@@ -1,4 +1,5 @@
-//! The start of every service: configuration, telemetry, signals and the listener, in the order in which they must happen.
+//! The start of every service: configuration, telemetry, signals and the listener, in the order in which they must
+//! happen.
 
 use std::net::SocketAddr;
 
@@ -34,8 +35,8 @@ pub struct Startup {
     _telemetry: Telemetry,
 }
 
-/// Checks the whole configuration (`check` does the service's own part) and starts telemetry. One error lists all problems,
-/// and nothing is bound before. Must be called in a runtime, once per process.
+/// Checks the whole configuration (`check` does the service's own part) and starts telemetry. One error lists all
+/// problems, and nothing is bound before. Must be called in a runtime, once per process.
 pub fn configure<T>(
     service: &'static str,
     listen: &ListenArgs,

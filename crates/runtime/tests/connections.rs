@@ -24,8 +24,8 @@ use tower::Service;
 use tree_agent_runtime::server::{BodyLimits, ConnectionLimits, MESSAGE_BYTES, ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, listen};
 
-/// A service that reads a message as tonic's services do and answers with its length, or with the error. `Large` answers
-/// with [`LARGE`] bytes.
+/// A service that reads a message as tonic's services do and answers with its length, or with the error. `Large`
+/// answers with [`LARGE`] bytes.
 #[derive(Clone)]
 struct Reader;
 

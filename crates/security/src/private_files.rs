@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
-/// Makes the folder at `path`, and those above it, for the owner alone (0700). One that exists stays as it is, with a warning
-/// in the log when others may enter it.
+/// Makes the folder at `path`, and those above it, for the owner alone (0700). One that exists stays as it is, with a
+/// warning in the log when others may enter it.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         warn_if_shared(path);
@@ -23,8 +23,8 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Opens the file at `path` for writing, without truncating it, and makes it for the owner alone (0600) if it is not there.
-/// One that exists stays as it is, with a warning in the log when others may read it.
+/// Opens the file at `path` for writing, without truncating it, and makes it for the owner alone (0600) if it is not
+/// there. One that exists stays as it is, with a warning in the log when others may read it.
 pub fn open(path: &Path) -> io::Result<File> {
     options().truncate(false).open(path).inspect(|_| warn_if_shared(path))
 }

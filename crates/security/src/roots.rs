@@ -116,8 +116,8 @@ fn system() -> RootCertStore {
     store
 }
 
-/// Makes aws-lc-rs the TLS cryptography of this process. Programs call it first in `main`. Code that makes TLS clients calls
-/// it too, because tests have no `main` of ours. Calling it again changes nothing.
+/// Makes aws-lc-rs the TLS cryptography of this process. Programs call it first in `main`. Code that makes TLS clients
+/// calls it too, because tests have no `main` of ours. Calling it again changes nothing.
 pub fn install_crypto_provider() {
     // An error says that a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();

@@ -82,8 +82,8 @@ impl From<SharedSecret> for SharedSecrets {
     }
 }
 
-/// The secrets that are valid now, at least one: the first is used, all are accepted. So a secret is replaced without an
-/// interruption: add the new one everywhere, make it the first everywhere, then remove the old one. Cheap to clone.
+/// The secrets that are valid now, at least one: the first is used, all are accepted. So a secret is replaced without
+/// an interruption: add the new one everywhere, make it the first everywhere, then remove the old one. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SharedSecrets(Arc<[SharedSecret]>);
 

@@ -1,5 +1,5 @@
-//! People who fork runs: at any event of a live run or of one that has ended, with edits or without. A fork is asked for
-//! through any gateway, as the gateway writes it, again and again until it is there, and once more after that.
+//! People who fork runs: at any event of a live run or of one that has ended, with edits or without. A fork is asked
+//! for through any gateway, as the gateway writes it, again and again until it is there, and once more after that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,6 @@
-//! People who steer runs, and fork them. Each command is about a node of the run as its log is at the moment, or about something that it
-//! has not. It is sent through any gateway again and again until it is answered, and once more after that.
+//! People who steer runs, and fork them. Each command is about a node of the run as its log is at the moment, or about
+//! something that it has not. It is sent through any gateway again and again until it is answered, and once more after
+//! that.
 
 use std::cell::Cell;
 use std::sync::Arc;

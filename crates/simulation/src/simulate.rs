@@ -62,8 +62,8 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Runs the world of `seed` to its end, optionally with a flaw. A flaw that has nothing to do with commands is looked for
-/// without people.
+/// Runs the world of `seed` to its end, optionally with a flaw. A flaw that has nothing to do with commands is looked
+/// for without people.
 pub fn simulate(seed: u64, flaw: Option<Flaw>) -> Outcome {
     let plan = Plan::of(seed);
     let steered = flaw.map_or(plan.steered, Flaw::is_about_commands);

@@ -1,5 +1,5 @@
-//! How long the write of a fork takes, for parents of different lengths, and what a hundred forks without new work add to
-//! what their parent takes, on a durable Postgres.
+//! How long the write of a fork takes, for parents of different lengths, and what a hundred forks without new work add
+//! to what their parent takes, on a durable Postgres.
 //!
 //! Prints one JSON object per line.
 

@@ -32,8 +32,8 @@ pub(crate) enum Kind {
     Json,
     /// A run's spec as JSON. A spec of an older version lacks fields that have a default now.
     Spec,
-    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared: rows of older
-    /// versions lack them.
+    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared: rows of
+    /// older versions lack them.
     Usage,
     /// `uuid[]` in Postgres, a JSON list in SQLite.
     Uuids,

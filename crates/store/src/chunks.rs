@@ -25,8 +25,8 @@ impl Span {
         self.origin.max(self.end.saturating_sub(DOCUMENT_BYTES as u64))
     }
 
-    /// At most `max` bytes from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with their
-    /// places: all of them, or [`to_read`] bytes from there on.
+    /// At most `max` bytes from `wanted` on. `parts` are the pieces of text that reach behind [`Span::from`], with
+    /// their places: all of them, or [`to_read`] bytes from there on.
     pub(crate) fn tail<'a>(
         self,
         wanted: u64,

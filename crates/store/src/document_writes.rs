@@ -1,5 +1,5 @@
-//! The document writes of one append, as both adapters write them: each document is created once, and grows by one chunk
-//! for each event.
+//! The document writes of one append, as both adapters write them: each document is created once, and grows by one
+//! chunk for each event.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -59,8 +59,8 @@ pub(crate) struct LinkWrite {
     pub(crate) at: Timestamp,
 }
 
-/// Refuses places that contradict each other, whatever is stored: two for one document, a document below itself, and the
-/// place of another event than those of the append.
+/// Refuses places that contradict each other, whatever is stored: two for one document, a document below itself, and
+/// the place of another event than those of the append.
 pub(crate) fn check_links(run: RunId, head: u64, events: u64, ops: &[DocumentOp]) -> Result<(), StoreError> {
     let mut parents: BTreeMap<DocumentId, DocumentId> = BTreeMap::new();
     for op in ops {

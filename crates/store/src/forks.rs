@@ -1,4 +1,5 @@
-//! What both adapters do alike for forks: which parts a log consists of, and the documents that come together from them.
+//! What both adapters do alike for forks: which parts a log consists of, and the documents that come together from
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -142,7 +143,8 @@ pub(crate) fn of_documents(
     chunks.into_iter().filter(is_shown)
 }
 
-/// The documents of a fork. `rows` and `pieces` come in the order of the parts of its log, and each belongs to its part.
+/// The documents of a fork. `rows` and `pieces` come in the order of the parts of its log, and each belongs to its
+/// part.
 pub(crate) fn together(
     run: RunId,
     rows: Vec<(Range, StoredDocument, u64)>,

@@ -247,23 +247,24 @@ pub trait Runs: Send + Sync {
     /// Every node of the run with its parent, parents first; empty for unknown and archived runs.
     async fn node_parents(&self, run: RunId) -> Result<Vec<(NodeId, Option<NodeId>)>, StoreError>;
 
-    /// Puts a command in the inbox of a run that has not ended. From then on the run can be claimed even if it is paused or
-    /// in quarantine (see [`Leases::claim`]). [`StoreError::NotFound`] for an unknown run.
+    /// Puts a command in the inbox of a run that has not ended. From then on the run can be claimed even if it is
+    /// paused or in quarantine (see [`Leases::claim`]). [`StoreError::NotFound`] for an unknown run.
     ///
-    /// A request id makes it idempotent within the run: the same command again writes nothing and returns what has become
-    /// of it, also after the end of the run. Another command with the same request id is [`StoreError::Conflict`].
+    /// A request id makes it idempotent within the run: the same command again writes nothing and returns what has
+    /// become of it, also after the end of the run. Another command with the same request id is
+    /// [`StoreError::Conflict`].
     ///
     /// A command leaves the inbox with the events that carry it out, with a refusal, or with the end of the run, which
     /// refuses it.
     async fn send_command(&self, run: RunId, command: Command) -> Result<Sent, StoreError>;
 
-    /// The reply to the command that was sent with `request_id`. None as long as it has none, and for unknown ones. Replies
-    /// are kept until the run is removed or moved to an archive.
+    /// The reply to the command that was sent with `request_id`. None as long as it has none, and for unknown ones.
+    /// Replies are kept until the run is removed or moved to an archive.
     async fn reply(&self, run: RunId, request_id: &str) -> Result<Option<Reply>, StoreError>;
 
-    /// Answers commands without an event: those that were refused, and those that changed nothing. What they were judged by
-    /// must have been written. The same answers again change nothing. False, and nothing is written, if the epoch of the run
-    /// is another one.
+    /// Answers commands without an event: those that were refused, and those that changed nothing. What they were
+    /// judged by must have been written. The same answers again change nothing. False, and nothing is written, if the
+    /// epoch of the run is another one.
     async fn answer(&self, run: RunId, epoch: u64, answers: Vec<Answer>) -> Result<bool, StoreError>;
 
     /// The unanswered commands of the runs that `driver` owns, by run, oldest first.
@@ -327,13 +328,14 @@ pub trait Documents: Send + Sync {
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError>;
 
-    /// The text of a document from byte `from` on, at most `max` bytes of it (4 or more, so that any character fits), or
-    /// [`StoreError::NotFound`]. Bytes are counted from the first that the document ever had, also after its body has
-    /// lost its beginning to the limit or was replaced, so that whoever follows a document that grows gets each byte once.
+    /// The text of a document from byte `from` on, at most `max` bytes of it (4 or more, so that any character fits),
+    /// or [`StoreError::NotFound`]. Bytes are counted from the first that the document ever had, also after its body
+    /// has lost its beginning to the limit or was replaced, so that whoever follows a document that grows gets each
+    /// byte once.
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError>;
 
-    /// A page of documents, by path, then id. Those of one run come in the order of their tree: each after the one above
-    /// it, and those below the same one in the order in which they were created.
+    /// A page of documents, by path, then id. Those of one run come in the order of their tree: each after the one
+    /// above it, and those below the same one in the order in which they were created.
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError>;
 
     /// The documents of projects that were written after `since`, where the context allows them: of all projects if
@@ -355,12 +357,13 @@ pub trait Documents: Send + Sync {
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
 
-    /// The same for a source that a tool writes, whose props name its run. False, and nothing is written, where a document
-    /// stands whose props name none: people wrote it.
+    /// The same for a source that a tool writes, whose props name its run. False, and nothing is written, where a
+    /// document stands whose props name none: people wrote it.
     async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError>;
 
-    /// Removes a source. If `import` is given, only if that [import](tree_agent_contract::DocumentImport::source) wrote it last;
-    /// false, and nothing is removed, if not. [`StoreError::NotFound`] for an unknown document and for one of a run.
+    /// Removes a source. If `import` is given, only if that [import](tree_agent_contract::DocumentImport::source) wrote
+    /// it last; false, and nothing is removed, if not. [`StoreError::NotFound`] for an unknown document and for one of
+    /// a run.
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError>;
 }
 
@@ -375,8 +378,8 @@ pub struct DocumentTail {
     pub text_start: u64,
     /// When the document was last written whole. Text that was added since does not count.
     pub written_at: Timestamp,
-    /// UTF-8, from `start` to `end` or as far as was asked for; empty when `start` is at or beyond the end. Begins within a
-    /// character when `start` does, and ends with a whole one.
+    /// UTF-8, from `start` to `end` or as far as was asked for; empty when `start` is at or beyond the end. Begins
+    /// within a character when `start` does, and ends with a whole one.
     pub bytes: Vec<u8>,
 }
 

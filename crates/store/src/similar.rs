@@ -13,9 +13,9 @@ use crate::text::beginning;
 /// Documents that are read at the same time.
 const AT_ONCE: usize = 4;
 
-/// Looks for the letters of any word of `query` in the documents of its context, by path, until there are hits enough. It
-/// reads at most `max_bytes` of text, and says whether that was all. A look at a text goes on when the search is given
-/// up; each holds a clone of `place` until it is done.
+/// Looks for the letters of any word of `query` in the documents of its context, by path, until there are hits enough.
+/// It reads at most `max_bytes` of text, and says whether that was all. A look at a text goes on when the search is
+/// given up; each holds a clone of `place` until it is done.
 pub async fn search_similar<D: Documents + ?Sized>(
     store: &D,
     query: SearchQuery,

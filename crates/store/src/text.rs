@@ -63,8 +63,8 @@ pub(crate) fn index_text(text: &str) -> String {
     spelling::indexed(text).chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect()
 }
 
-/// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they can
-/// be quoted for either database. Stop words are left out unless there is nothing else.
+/// The distinct words of a query, as [`index_text`] writes them, in lower case: letters and digits only, so that they
+/// can be quoted for either database. Stop words are left out unless there is nothing else.
 pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in spelling::queried(text).split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
@@ -107,9 +107,9 @@ impl<'a> Snippets<'a> {
         Self { words, bytes: SEARCH_BYTES, respelled: SEARCH_RESPELLED_BYTES }
     }
 
-    /// The part of `body` that holds the most of the words, as one line of plain text, and where it begins; its beginning
-    /// when it holds none or nothing is left to look for them. When the body spells them in another way, the part shows
-    /// how they are usually written, and stands nowhere in the body.
+    /// The part of `body` that holds the most of the words, as one line of plain text, and where it begins; its
+    /// beginning when it holds none or nothing is left to look for them. When the body spells them in another way, the
+    /// part shows how they are usually written, and stands nowhere in the body.
     pub(crate) fn of(&mut self, body: &str) -> (String, Option<u64>) {
         let seen = prefix(body, self.bytes);
         self.bytes -= seen.len();

@@ -1,5 +1,5 @@
-//! Builders, fakes, private servers and ports, an issuer of tokens, a certificate authority and a hostile proxy for tests.
-//! Dev-dependency only.
+//! Builders, fakes, private servers and ports, an issuer of tokens, a certificate authority and a hostile proxy for
+//! tests. Dev-dependency only.
 
 pub mod folders;
 pub mod issuer;

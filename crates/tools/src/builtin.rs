@@ -189,8 +189,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Those of `projects` that do not offer the tool `name`, in global context. In any other the rules of all projects of the
-/// context held before the call.
+/// Those of `projects` that do not offer the tool `name`, in global context. In any other the rules of all projects of
+/// the context held before the call.
 async fn closed(
     s: &dyn DocumentSource,
     caller: &Caller,

@@ -56,8 +56,8 @@ pub struct GatewayDocuments {
 
 impl GatewayDocuments {
     /// Prepares clients of the gateways at `urls`; connects with the first call, and again after every loss. Must be
-    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the role
-    /// token.
+    /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the
+    /// role token.
     pub fn connect_lazy(urls: &[Uri], connector: &Connector) -> Self {
         Self { channel: connector.balanced(urls) }
     }

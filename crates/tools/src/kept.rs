@@ -1,5 +1,5 @@
-//! Documents that tools write for their run. The engine decides what becomes of them, so they are in the store only when
-//! the result of the tool is in the log. Until then the call that wrote them can read them from here.
+//! Documents that tools write for their run. The engine decides what becomes of them, so they are in the store only
+//! when the result of the tool is in the log. Until then the call that wrote them can read them from here.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

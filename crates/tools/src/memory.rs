@@ -45,7 +45,8 @@ impl MemoryDocuments {
         state.rules.insert(project, rules);
     }
 
-    /// Adds or replaces a source document as people import it, and returns its id, the same for the same project and path.
+    /// Adds or replaces a source document as people import it, and returns its id, the same for the same project and
+    /// path.
     pub fn add_source(&self, project: ProjectId, path: &str, body: &str) -> DocumentId {
         let id = source_id(project, path);
         let heading = body.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim);

@@ -227,8 +227,8 @@ impl ToolSet {
     }
 
     /// A document of the context or of the run, or one that a tool has just written for this call. It is no call of a
-    /// tool: the role service reads it to check what a role says of it. Its project must offer `read_document`, in every
-    /// scope.
+    /// tool: the role service reads it to check what a role says of it. Its project must offer `read_document`, in
+    /// every scope.
     pub async fn source(&self, id: DocumentId) -> Result<Document, ToolError> {
         if let Some(kept) = self.kept.find(id) {
             return Ok(kept);
@@ -242,7 +242,8 @@ impl ToolSet {
         Ok(document)
     }
 
-    /// The tools that the run is offered now. Their names are unique. Fails if the rules of its projects cannot be read.
+    /// The tools that the run is offered now. Their names are unique. Fails if the rules of its projects cannot be
+    /// read.
     pub async fn specs(&self) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
         Ok(self.offered(&self.rules().await?).into_iter().map(|tool| tool.spec).collect())
     }

@@ -134,16 +134,16 @@ pub trait DocumentSource: Send + Sync {
     /// [`ToolError::NotFound`].
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError>;
 
-    /// The states of the projects, in their order; none for a project that does not exist. They change while runs are at
-    /// work.
+    /// The states of the projects, in their order; none for a project that does not exist. They change while runs are
+    /// at work.
     async fn project_states(
         &self,
         caller: &Caller,
         projects: &[ProjectId],
     ) -> Result<Vec<Option<ProjectState>>, ToolError>;
 
-    /// Writes a source document; the same project and path again replaces it, so a repeated call is safe. A document that
-    /// people imported is replaced only if its project allows that.
+    /// Writes a source document; the same project and path again replaces it, so a repeated call is safe. A document
+    /// that people imported is replaced only if its project allows that.
     async fn create_document(
         &self,
         caller: &Caller,

@@ -1,7 +1,7 @@
 //! Unary calls of the [Connect protocol](https://connectrpc.com/docs/protocol): plain HTTP POST with JSON or protobuf.
 //!
-//! A call becomes a gRPC call to the same services, and its answer is translated back. The layer stands behind the guard, so
-//! that a body is read only for callers who may call. Streams are left to gRPC and gRPC-web.
+//! A call becomes a gRPC call to the same services, and its answer is translated back. The layer stands behind the
+//! guard, so that a body is read only for callers who may call. Streams are left to gRPC and gRPC-web.
 
 use std::fmt::Display;
 use std::task::{Context, Poll};

@@ -30,8 +30,8 @@ use crate::watch::{
 };
 use crate::{pages, run_lists};
 
-/// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
-/// through it without a socket.
+/// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process
+/// watch runs through it without a socket.
 pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,

@@ -24,8 +24,8 @@ const PLACES: usize = 8;
 /// A run and the event at which its graph is asked for; none for its head.
 type Key = (RunId, Option<u64>);
 
-/// The graphs that are being asked for. A graph goes with the last who waits for it: nothing is cached, so that an archived
-/// or deleted run is never shown from memory.
+/// The graphs that are being asked for. A graph goes with the last who waits for it: nothing is cached, so that an
+/// archived or deleted run is never shown from memory.
 pub(crate) struct Graphs {
     log: Arc<dyn EventLog>,
     flights: Mutex<HashMap<Key, Weak<Flight>>>,

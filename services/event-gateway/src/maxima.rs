@@ -1,8 +1,8 @@
 //! The most that a run may ask for on this server, set by its operator.
 //!
-//! Budgets have ranges of their own ([`Budgets::validate`]); these limits lie within them. A request that asks for more is
-//! refused with the field, the limit and its variable. A field that a request leaves out takes its usual default, or the
-//! maximum when that is less.
+//! Budgets have ranges of their own ([`Budgets::validate`]); these limits lie within them. A request that asks for more
+//! is refused with the field, the limit and its variable. A field that a request leaves out takes its usual default, or
+//! the maximum when that is less.
 
 use clap::Args;
 use tree_agent_contract::error::{Checks, Invalid};
@@ -271,8 +271,8 @@ impl Maxima {
         }
     }
 
-    /// As [`apply`](Self::apply) for `search`, which was read from `asked`: its levels are those of a tree, and topics under research are
-    /// steps at work.
+    /// As [`apply`](Self::apply) for `search`, which was read from `asked`: its levels are those of a tree, and topics
+    /// under research are steps at work.
     pub(crate) fn apply_to_search(
         &self,
         asked: &pb::SearchConfig,

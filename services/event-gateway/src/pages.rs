@@ -56,8 +56,8 @@ impl Pages {
         })
     }
 
-    /// The rows of an answer, and the token of the page after them, made from the cursor of the last one. There is at least
-    /// one row of a page that has any, and no more than fit into [`BYTES`].
+    /// The rows of an answer, and the token of the page after them, made from the cursor of the last one. There is at
+    /// least one row of a page that has any, and no more than fit into [`BYTES`].
     pub(crate) fn answer<T, Row: Message>(
         &self,
         page: &Page<T>,

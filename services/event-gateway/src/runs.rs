@@ -67,8 +67,8 @@ impl Runs {
         checked.await.map_err(|_| Status::internal("the request could not be checked"))?
     }
 
-    /// Whether the answer of a run with this model is verified: as asked, else if it is a language model. Nobody says so
-    /// of the default model if no role service answers; then the answer is not verified.
+    /// Whether the answer of a run with this model is verified: as asked, else if it is a language model. Nobody says
+    /// so of the default model if no role service answers; then the answer is not verified.
     async fn verifies(&self, asked: Option<bool>, model: &str) -> bool {
         if let Some(asked) = asked {
             return asked;

@@ -1,7 +1,7 @@
 //! What a caller may see.
 //!
-//! Users see everything. A role sees what its run may see: the projects of the run's context and the documents of the run
-//! itself. Everything else looks to it as if it did not exist.
+//! Users see everything. A role sees what its run may see: the projects of the run's context and the documents of the
+//! run itself. Everything else looks to it as if it did not exist.
 
 use http::Extensions;
 use tonic::{Code, Status};
@@ -73,8 +73,8 @@ impl View {
         if self.has_project(project) { Ok(()) } else { Err(StoreError::not_found("project", project)) }
     }
 
-    /// The document `id` as `run` has it, which is the run that created it if none is named, as it is now or was after an
-    /// event of the run, if it is visible. Whoever acts for a run sees what that has.
+    /// The document `id` as `run` has it, which is the run that created it if none is named, as it is now or was after
+    /// an event of the run, if it is visible. Whoever acts for a run sees what that has.
     pub(crate) async fn placed_document(
         &self,
         store: &dyn Store,

@@ -1,5 +1,5 @@
-//! Contexts of runs: what projects and read-only runs forbid, with the real tools over the real gateway, and copies of runs
-//! with another context.
+//! Contexts of runs: what projects and read-only runs forbid, with the real tools over the real gateway, and copies of
+//! runs with another context.
 
 mod common;
 

@@ -54,7 +54,8 @@ fn forgeries(log: &Log) -> Vec<Bytes> {
     ]
 }
 
-/// The events that a watcher of `run` from its beginning gets until `last`, after `live` has been sent when it has caught up.
+/// The events that a watcher of `run` from its beginning gets until `last`, after `live` has been sent when it has
+/// caught up.
 async fn watch(address: SocketAddr, log: &mut Log, forge: impl AsyncFn(Bytes)) -> Vec<pb::Event> {
     let mut runs = RunServiceClient::new(single(format!("http://{address}").parse().unwrap()));
     let request = v1::WatchRunRequest { run_id: log.run.to_wire(), ..Default::default() };

@@ -1,5 +1,5 @@
-//! What roles see: the documents of their run's context, and nothing else. The requests are made from the descriptors of the
-//! API, so a new method is tried as well.
+//! What roles see: the documents of their run's context, and nothing else. The requests are made from the descriptors
+//! of the API, so a new method is tried as well.
 
 mod common;
 

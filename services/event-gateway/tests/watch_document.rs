@@ -1,5 +1,5 @@
-//! What `WatchDocument` promises: a document as it is, then each byte that is added to it, once and in order, through any
-//! failure behind the gateway.
+//! What `WatchDocument` promises: a document as it is, then each byte that is added to it, once and in order, through
+//! any failure behind the gateway.
 
 mod common;
 

@@ -26,8 +26,8 @@ pub struct DriverArgs {
 }
 
 impl DriverArgs {
-    /// Checks the arguments. Problems are added to `problems`. `owner` names this process in leases, and `connector` sends
-    /// the role token.
+    /// Checks the arguments. Problems are added to `problems`. `owner` names this process in leases, and `connector`
+    /// sends the role token.
     pub fn check(
         &self,
         owner: String,

@@ -12,8 +12,8 @@ const INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Delay before a failed round is repeated.
 const RETRY_DELAY: Duration = Duration::from_secs(600);
 
-/// Creates the partitions of the coming months, now and every day, until `shutdown`. A failure stops nothing: the default
-/// partition takes events that have no other one.
+/// Creates the partitions of the coming months, now and every day, until `shutdown`. A failure stops nothing: the
+/// default partition takes events that have no other one.
 pub async fn keep_ahead(store: impl Archives, shutdown: CancellationToken) {
     loop {
         let wait = match store.make_partitions(MONTHS_AHEAD).await {

@@ -10,7 +10,9 @@ export interface Named {
 
 export interface Choice {
   kind: 'global' | 'project';
-  /** In the order in which they were chosen. Kept while the choice is global, so that nothing is lost by a wrong click. */
+  /**
+   * In the order in which they were chosen. Kept while the choice is global, so that nothing is lost by a wrong click.
+   */
   projects: Named[];
 }
 
@@ -55,7 +57,8 @@ export function toggled(choice: Choice, project: Named): Choice {
 export function recentIds(): string[][] {
   try {
     const stored: unknown = JSON.parse(localStorage.getItem(RECENT_KEY) ?? '[]');
-    const isIds = (ids: unknown): ids is string[] => Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === 'string');
+    const isIds = (ids: unknown): ids is string[] =>
+      Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === 'string');
     return Array.isArray(stored) ? stored.filter(isIds).slice(0, RECENT) : [];
   } catch {
     return [];

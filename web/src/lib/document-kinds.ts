@@ -41,13 +41,16 @@ export const isReplaced = (kind: DocumentKind): boolean => kind === DocumentKind
 
 /** Documents that are there from the beginning of their run, whatever the log says about them. */
 export function isFirst({ kind }: DocumentSummary): boolean {
-  return kind === DocumentKind.WORKSPACE || kind === DocumentKind.HOMEWORK_WORKSPACE || kind === DocumentKind.HOMEWORK_PLAN;
+  return (
+    kind === DocumentKind.WORKSPACE || kind === DocumentKind.HOMEWORK_WORKSPACE || kind === DocumentKind.HOMEWORK_PLAN
+  );
 }
 
 /** What a document is and where it belongs, in a few words. */
 export function factsOf({ kind, branchId, iteration }: DocumentSummary): string[] {
   const facts = [kindLook(kind).label];
-  if (branchId !== '') facts.push(kind === DocumentKind.HOMEWORK_BRANCH ? branchId.slice(0, 100) : `branch ${branchId.slice(0, 100)}`);
+  if (branchId !== '')
+    facts.push(kind === DocumentKind.HOMEWORK_BRANCH ? branchId.slice(0, 100) : `branch ${branchId.slice(0, 100)}`);
   if (iteration > 0) facts.push(`iteration ${iteration}`);
   return facts;
 }

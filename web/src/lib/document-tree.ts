@@ -1,5 +1,5 @@
-// The documents of a run as a tree: each below the document that its run has linked it to. Documents of old runs have no
-// such place; they are below their nodes.
+// The documents of a run as a tree: each below the document that its run has linked it to. Documents of old runs have
+// no such place; they are below their nodes.
 
 import type { DocumentSummary } from '../gen/treeagent/v1/document_service_pb';
 import { kindLook } from './document-kinds';
@@ -36,7 +36,9 @@ export class DocumentTree {
       if (siblings === undefined) this.#below.set(above, [document]);
       else siblings.push(document);
     }
-    const place = new Map(documents.map(({ documentId, nodeId }) => [documentId, nodeId === undefined ? -1 : order.position(nodeId)]));
+    const place = new Map(
+      documents.map(({ documentId, nodeId }) => [documentId, nodeId === undefined ? -1 : order.position(nodeId)]),
+    );
     for (const siblings of this.#below.values()) {
       siblings.sort(
         (a, b) =>
@@ -67,7 +69,7 @@ export class DocumentTree {
   /** The documents above one, the outermost first. */
   path(id: string): DocumentSummary[] {
     const path: DocumentSummary[] = [];
-    for (let at = this.document(id); at !== undefined && path.length <= this.size; ) {
+    for (let at = this.document(id); at !== undefined && path.length <= this.size;) {
       at = this.document(at.parentId);
       if (at !== undefined) path.unshift(at);
     }
@@ -78,8 +80,20 @@ export class DocumentTree {
   rows(closed: ReadonlySet<string>): DocumentRow[] {
     const rows: DocumentRow[] = [];
     const top: Omit<DocumentRow, 'place' | 'siblings'>[] = [
-      ...(this.#below.get('') ?? []).map((document) => ({ id: document.documentId, parentId: undefined, level: 1, document, nodeId: document.nodeId ?? '' })),
-      ...this.#nodes.map((nodeId) => ({ id: nodeRow(nodeId), parentId: undefined, level: 1, document: undefined, nodeId })),
+      ...(this.#below.get('') ?? []).map((document) => ({
+        id: document.documentId,
+        parentId: undefined,
+        level: 1,
+        document,
+        nodeId: document.nodeId ?? '',
+      })),
+      ...this.#nodes.map((nodeId) => ({
+        id: nodeRow(nodeId),
+        parentId: undefined,
+        level: 1,
+        document: undefined,
+        nodeId,
+      })),
     ];
     const stack: DocumentRow[] = placed(top).reverse();
     for (let row = stack.pop(); row !== undefined; row = stack.pop()) {
@@ -88,7 +102,17 @@ export class DocumentTree {
       rows.push(row);
       if (!row.expanded) continue;
       const { id, level } = row;
-      stack.push(...placed(below.map((document) => ({ id: document.documentId, parentId: id, level: level + 1, document, nodeId: document.nodeId ?? '' }))).reverse());
+      stack.push(
+        ...placed(
+          below.map((document) => ({
+            id: document.documentId,
+            parentId: id,
+            level: level + 1,
+            document,
+            nodeId: document.nodeId ?? '',
+          })),
+        ).reverse(),
+      );
     }
     return rows;
   }

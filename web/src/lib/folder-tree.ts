@@ -55,7 +55,9 @@ export class FolderTree<Document extends Filed> {
   #children(of: Place<Document>): Place<Document>[] {
     let sorted = this.#sorted.get(of);
     if (sorted === undefined) {
-      sorted = [...of.places.values()].sort((a, b) => Number(a.places.size === 0) - Number(b.places.size === 0) || order.compare(a.name, b.name));
+      sorted = [...of.places.values()].sort(
+        (a, b) => Number(a.places.size === 0) - Number(b.places.size === 0) || order.compare(a.name, b.name),
+      );
       this.#sorted.set(of, sorted);
     }
     return sorted;
@@ -67,7 +69,16 @@ export class FolderTree<Document extends Filed> {
     const walk = (of: Place<Document>, level: number): void => {
       const children = this.#children(of);
       for (const [i, { path, name, document, places, count }] of children.entries()) {
-        const row: FolderRow<Document> = { id: path, parentId: level === 1 ? undefined : of.path, level, place: i + 1, siblings: children.length, name, document, count };
+        const row: FolderRow<Document> = {
+          id: path,
+          parentId: level === 1 ? undefined : of.path,
+          level,
+          place: i + 1,
+          siblings: children.length,
+          name,
+          document,
+          count,
+        };
         if (places.size > 0) row.expanded = isOpen(path);
         rows.push(row);
         if (row.expanded) walk(children[i]!, level + 1);

@@ -23,8 +23,10 @@ export function checkLabels(text: string): string {
   if (labels.length > MAX_LABELS) return `Give at most ${MAX_LABELS} labels.`;
   const keys = new Set<string>();
   for (const [key, value] of labels) {
-    if (!KEY.test(key)) return `“${key}” cannot be a label: use at most 63 lower-case letters, digits and -_./, with a letter or digit at both ends.`;
-    if (!VALUE.test(value)) return `“${value}” cannot be the value of a label: use at most 128 letters, digits and -_./:@+.`;
+    if (!KEY.test(key))
+      return `“${key}” cannot be a label: use at most 63 lower-case letters, digits and -_./, with a letter or digit at both ends.`;
+    if (!VALUE.test(value))
+      return `“${value}” cannot be the value of a label: use at most 128 letters, digits and -_./:@+.`;
     if (keys.has(key)) return `“${key}” is given twice.`;
     keys.add(key);
   }

@@ -45,7 +45,7 @@ export function inline(text: string, depth = 0): Inline[] {
   const textUpTo = (end: number): void => {
     if (end > shown) out.push({ kind: 'text', text: text.slice(shown, end) });
   };
-  for (let at = first; at < text.length; ) {
+  for (let at = first; at < text.length;) {
     const { end, part } = scanner.at(at);
     if (part !== undefined) {
       textUpTo(at);

@@ -1,5 +1,5 @@
-// Markdown as a small tree of plain values. Nothing in it is ever HTML: the component that shows it creates elements with
-// text in them, so whatever a title, scratchpad or tool result says is shown and never run.
+// Markdown as a small tree of plain values. Nothing in it is ever HTML: the component that shows it creates elements
+// with text in them, so whatever a title, scratchpad or tool result says is shown and never run.
 //
 // The text comes from models and tools, so every rule takes time linear in its length. No regular expression here can
 // backtrack over more than a few characters, and a search for a closing mark never reads the same characters twice.
@@ -88,7 +88,11 @@ function blocks(lines: string[], depth: number, definitions?: Definition[]): Blo
 
 /** Whether a line begins something else than a paragraph. */
 const beginsBlock = (line: string): boolean =>
-  openingFence(line) !== undefined || HEADING.test(line) || isRule(line) || isQuote(line) || listItem(line) !== undefined;
+  openingFence(line) !== undefined ||
+  HEADING.test(line) ||
+  isRule(line) ||
+  isQuote(line) ||
+  listItem(line) !== undefined;
 const isBlank = (line: string): boolean => line.trim() === '';
 const indentOf = (line: string): number => line.length - line.trimStart().length;
 /** Without the first `most` characters of its indentation. */
@@ -139,7 +143,12 @@ function listItem(line: string): ListItem | undefined {
   if (marker === undefined) return undefined;
   const number = Number.parseInt(marker, 10);
   const ordered = !Number.isNaN(number);
-  return { indent: line.length - text.length, ordered, start: ordered ? number : 1, text: text.slice(marker.length).trimStart() };
+  return {
+    indent: line.length - text.length,
+    ordered,
+    start: ordered ? number : 1,
+    text: text.slice(marker.length).trimStart(),
+  };
 }
 
 function list(lines: string[], at: number, depth: number, out: Block[]): number {

@@ -21,7 +21,10 @@ export function suggestions(list: ListModelsResponse | undefined): Suggestion[] 
   if (list === undefined) return [ALWAYS];
   return list.models
     .filter((model) => model.usable && !isPattern(model))
-    .map(({ name, description, resolvesTo }) => ({ name, description: resolvesTo === '' ? description : `${description} (${resolvesTo})` }));
+    .map(({ name, description, resolvesTo }) => ({
+      name,
+      description: resolvesTo === '' ? description : `${description} (${resolvesTo})`,
+    }));
 }
 
 /** Why the model that was typed cannot be used; empty when it can, or when only the server can tell. */

@@ -35,7 +35,13 @@ export const BUDGET_FIELDS: BudgetField[] = [
 ];
 
 /** Budgets that shape a tree. A search has a depth of its own, and homework has iterations in place of new plans. */
-const SHAPES: BudgetField['key'][] = ['maxDepth', 'maxChildrenPerNode', 'maxParallelSteps', 'maxReplansPerNode', 'maxIterations'];
+const SHAPES: BudgetField['key'][] = [
+  'maxDepth',
+  'maxChildrenPerNode',
+  'maxParallelSteps',
+  'maxReplansPerNode',
+  'maxIterations',
+];
 const OF_HOMEWORK: BudgetField['key'][] = ['maxParallelSteps', 'maxIterations'];
 const OF_TREES = SHAPES.filter((key) => key !== 'maxIterations');
 
@@ -45,7 +51,8 @@ export function budgetFields(strategy: Strategy): BudgetField[] {
   return BUDGET_FIELDS.filter((field) => !SHAPES.includes(field.key) || shape.includes(field.key));
 }
 
-const inUnits = (value: bigint | undefined, unit: number): number | undefined => (value === undefined ? undefined : Number(value) / unit);
+const inUnits = (value: bigint | undefined, unit: number): number | undefined =>
+  value === undefined ? undefined : Number(value) / unit;
 
 /** How a field's value follows from the budgets of a message. */
 const FROM_BUDGETS: Record<BudgetField['key'], (budgets: Budgets) => number | undefined> = {
@@ -85,7 +92,9 @@ export function checkName(text: string): string {
   return /\p{Cc}/u.test(text) ? 'It must not contain control characters.' : '';
 }
 
-/** What is wrong with a budget; empty when nothing is, or when it is left out. `limits` holds the server's own maxima. */
+/**
+ * What is wrong with a budget; empty when nothing is, or when it is left out. `limits` holds the server's own maxima.
+ */
 export function checkBudget(field: BudgetField, text: string | undefined, limits?: Budgets): string {
   if (text === undefined || text.trim() === '') return '';
   const value = Number(text);
@@ -98,7 +107,8 @@ export function checkBudget(field: BudgetField, text: string | undefined, limits
 
 /** Why no run was started, for the person who asked for one. */
 export function notStarted(why: Failure): string {
-  if (why.kind === 'offline') return `${why.title}. The run may have started all the same. You can try again: it will not start twice.`;
+  if (why.kind === 'offline')
+    return `${why.title}. The run may have started all the same. You can try again: it will not start twice.`;
   return why.detail === '' ? why.title : why.detail;
 }
 
@@ -108,7 +118,8 @@ export function toBudgets(texts: BudgetTexts, fields = BUDGET_FIELDS) {
     const text = fields.some((field) => field.key === key) ? (texts[key]?.trim() ?? '') : '';
     return text === '' ? undefined : Number(text);
   };
-  const big = (value: number | undefined): bigint | undefined => (value === undefined ? undefined : BigInt(Math.round(value)));
+  const big = (value: number | undefined): bigint | undefined =>
+    value === undefined ? undefined : BigInt(Math.round(value));
   const minutes = n('minutes');
   const dollars = n('dollars');
   const all = {

@@ -18,10 +18,16 @@ export const isArchived = (project: Project | undefined): boolean => project?.st
 
 const MARKDOWN = new Set(['md', 'markdown', 'mdx', 'html', 'htm', '']);
 
-/** Whether a document at this path is Markdown. Imported HTML is, too: the import converts it. Other files are plain text. */
+/**
+ * Whether a document at this path is Markdown. Imported HTML is, too: the import converts it. Other files are plain
+ * text.
+ */
 export function isMarkdown(path: string): boolean {
   // Further parts of a long file are below its path.
-  const file = path.replace(/\/part-\d+$/, '').split('/').at(-1)!;
+  const file = path
+    .replace(/\/part-\d+$/, '')
+    .split('/')
+    .at(-1)!;
   const dot = file.lastIndexOf('.');
   return MARKDOWN.has(dot <= 0 ? '' : file.slice(dot + 1).toLowerCase());
 }

@@ -60,7 +60,9 @@ export class ProjectState {
 
   async #readProject(signal: AbortSignal): Promise<void> {
     try {
-      this.project = (await projects.getProject({ key: { case: 'projectId', value: this.projectId } }, { signal })).project;
+      this.project = (
+        await projects.getProject({ key: { case: 'projectId', value: this.projectId } }, { signal })
+      ).project;
       this.why = undefined;
       if (this.project) remember([this.project]);
     } catch (error) {
@@ -83,7 +85,10 @@ export class ProjectState {
 
   /** The document at a path: null if there is none, undefined while that is unknown. */
   at(path: string): DocumentSummary | null | undefined {
-    return this.#byPath.get(path) ?? (this.#asked?.path === path ? this.#asked.document : this.list.complete ? null : undefined);
+    return (
+      this.#byPath.get(path) ??
+      (this.#asked?.path === path ? this.#asked.document : this.list.complete ? null : undefined)
+    );
   }
 
   /** Looks for the document at a path, which a link can name before the list has it. Returns what ends it. */
@@ -119,7 +124,8 @@ export class ProjectState {
 
   /** Forgets a document that was deleted. */
   remove(documentId: string): void {
-    const others = <T>(list: readonly T[], id: (item: T) => string | undefined): T[] => list.filter((item) => id(item) !== documentId);
+    const others = <T>(list: readonly T[], id: (item: T) => string | undefined): T[] =>
+      list.filter((item) => id(item) !== documentId);
     this.list.set(others(this.list.items ?? [], (document) => document.documentId));
     if (this.found) {
       const hits = others(this.found.hits, (hit) => hit.document?.documentId);

@@ -18,8 +18,12 @@ export async function recentChoices(): Promise<Choice[]> {
   const found = await Promise.all(
     recentIds().map(async (ids): Promise<Choice | undefined> => {
       try {
-        const answers = await Promise.all(ids.map((id) => projects.getProject({ key: { case: 'projectId', value: id } })));
-        const named = answers.map((answer) => answer.project).filter((p) => p !== undefined && p.status !== ProjectStatus.ARCHIVED);
+        const answers = await Promise.all(
+          ids.map((id) => projects.getProject({ key: { case: 'projectId', value: id } })),
+        );
+        const named = answers
+          .map((answer) => answer.project)
+          .filter((p) => p !== undefined && p.status !== ProjectStatus.ARCHIVED);
         if (named.length !== ids.length) return undefined;
         return { kind: 'project', projects: named.map((p) => ({ id: p!.projectId, name: p!.name })) };
       } catch {

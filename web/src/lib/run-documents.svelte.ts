@@ -115,7 +115,10 @@ export class RunDocuments {
     this.#reading = true;
     try {
       for (let pageToken = '', first = true; first || pageToken !== ''; first = false) {
-        const page = await documents.listDocuments({ runId: this.#session.runId, pageSize: PAGE, pageToken }, { signal });
+        const page = await documents.listDocuments(
+          { runId: this.#session.runId, pageSize: PAGE, pageToken },
+          { signal },
+        );
         read.push(...page.documents);
         pageToken = page.nextPageToken;
         // What was read before stays until the new list is whole.

@@ -18,10 +18,17 @@ export const STATUS_FILTERS = [
 export const FILTER_PARAMS = ['label', 'model', 'user', 'id', 'parent', 'strategy', 'from', 'to'] as const;
 export type FilterParam = (typeof FILTER_PARAMS)[number];
 
-const STRATEGIES: Record<string, Strategy> = { tree: Strategy.TREE, homework: Strategy.HOMEWORK, search: Strategy.SEARCH };
+const STRATEGIES: Record<string, Strategy> = {
+  tree: Strategy.TREE,
+  homework: Strategy.HOMEWORK,
+  search: Strategy.SEARCH,
+};
 
 /** The filters that ListRuns and WatchRuns have in common. */
-export type RunFilter = Omit<MessageInitShape<typeof ListRunsRequestSchema>, '$typeName' | '$unknown' | 'pageSize' | 'pageToken'>;
+export type RunFilter = Omit<
+  MessageInitShape<typeof ListRunsRequestSchema>,
+  '$typeName' | '$unknown' | 'pageSize' | 'pageToken'
+>;
 
 /** The filter that the URL's parameters stand for. Days are those of the browser's time zone; `to` is included. */
 export function runFilter(param: (name: string) => string): RunFilter {

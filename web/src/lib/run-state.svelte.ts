@@ -107,7 +107,12 @@ export class RunState {
 
   /** Opens the dialog of a fork from the moment that is shown. */
   askFork(): void {
-    this.command = { kind: 'fork', atSeq: this.session.at ?? this.session.head, nodeId: this.selected, onNode: 'nothing' };
+    this.command = {
+      kind: 'fork',
+      atSeq: this.session.at ?? this.session.head,
+      nodeId: this.selected,
+      onNode: 'nothing',
+    };
   }
 
   /** The same by keyboard: the first of these commands that makes sense for the selected node, else for the run. */

@@ -80,7 +80,8 @@ export class RunsList {
   #message(message: WatchRunsResponse['message']): void {
     this.why = undefined;
     if (this.page === 1) this.#showNewest();
-    else if (message.case === 'changed') this.shown = this.shown?.map((run) => (run.runId === message.value.runId ? message.value : run));
+    else if (message.case === 'changed')
+      this.shown = this.shown?.map((run) => (run.runId === message.value.runId ? message.value : run));
     else if (message.case === 'removed') this.shown = this.shown?.filter((run) => run.runId !== message.value.runId);
   }
 

@@ -9,7 +9,12 @@ const TOPIC_NAMES = 'title, path, objective, siblings, schema, max_children';
 export const TEXT_FIELDS = [
   { key: 'document', field: 'search.prompts.document', label: 'Document prompt', names: TOPIC_NAMES },
   { key: 'children', field: 'search.prompts.children', label: 'Topics prompt', names: TOPIC_NAMES },
-  { key: 'pickerPrompt', field: 'search.prompts.picker', label: 'Picker prompt', names: 'objective, outline, leaves, note' },
+  {
+    key: 'pickerPrompt',
+    field: 'search.prompts.picker',
+    label: 'Picker prompt',
+    names: 'objective, outline, leaves, note',
+  },
 ] as const;
 
 /** The API's name of the schema. */
@@ -49,7 +54,9 @@ const PROMPT_BYTES = 65_536;
 export function checkCount(text: string, most: number): string {
   if (text.trim() === '') return '';
   const value = Number(text);
-  return Number.isInteger(value) && value >= 1 && value <= most ? '' : `Give a whole number from 1 to ${most}, or leave it empty.`;
+  return Number.isInteger(value) && value >= 1 && value <= most
+    ? ''
+    : `Give a whole number from 1 to ${most}, or leave it empty.`;
 }
 
 /** What is wrong with the length of a prompt; empty when nothing is. */

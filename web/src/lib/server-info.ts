@@ -20,8 +20,16 @@ export interface StrategyChoice {
 
 const STRATEGIES: StrategyChoice[] = [
   { value: Strategy.TREE, label: 'Tree', hint: 'Plan, delegate, execute and aggregate' },
-  { value: Strategy.HOMEWORK, label: 'Homework', hint: 'Work in iterations, each with tasks for branches, until the planner is satisfied' },
-  { value: Strategy.SEARCH, label: 'Search', hint: 'Research every topic of the first level, then pick where to dig deeper' },
+  {
+    value: Strategy.HOMEWORK,
+    label: 'Homework',
+    hint: 'Work in iterations, each with tasks for branches, until the planner is satisfied',
+  },
+  {
+    value: Strategy.SEARCH,
+    label: 'Search',
+    hint: 'Research every topic of the first level, then pick where to dig deeper',
+  },
 ];
 
 /** The strategies that the server accepts. */

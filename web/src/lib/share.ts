@@ -43,7 +43,8 @@ export function commandLine(...args: string[]): string {
   const words = ['tree-agent', ...args, '--server', location.origin].map(shellWord);
   if (needsTokenFile()) {
     words.push('--token-file', TOKEN_FILE);
-    // The command line refuses this unless it is told to. The browser has sent the token over the same connection already.
+    // The command line refuses this unless it is told to. The browser has sent the token over the same connection
+    // already.
     if (location.protocol === 'http:' && !isLoopback(location.hostname)) words.push('--allow-plaintext-token');
   }
   return words.join(' ');
@@ -60,7 +61,10 @@ export function runForms(runId: string, seq: number | undefined, json: () => str
     { label: 'JSON', text: json },
     { label: 'URL', text: seq === undefined ? url : `${url}?seq=${seq}` },
     { label: 'grpcurl', text: grpcurl('RunService/GetGraph', { runId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
-    { label: 'CLI', text: seq === undefined ? commandLine('watch', runId) : commandLine('graph', runId, '--at', String(seq)) },
+    {
+      label: 'CLI',
+      text: seq === undefined ? commandLine('watch', runId) : commandLine('graph', runId, '--at', String(seq)),
+    },
   ];
 }
 
@@ -86,7 +90,14 @@ export function eventForms(runId: string, event: Event): Form[] {
 }
 
 /** A document, which is a node's scratchpad or artifact, as it is or as it was after an event. */
-export function documentForms(runId: string, nodeId: string, tab: string, documentId: string, document: Document | undefined, seq?: number): Form[] {
+export function documentForms(
+  runId: string,
+  nodeId: string,
+  tab: string,
+  documentId: string,
+  document: Document | undefined,
+  seq?: number,
+): Form[] {
   return [
     ...jsonForm(documentId, document),
     { label: 'URL', text: `${nodeUrl(runId, nodeId, seq)}&tab=${tab}` },
@@ -95,8 +106,18 @@ export function documentForms(runId: string, nodeId: string, tab: string, docume
 }
 
 /** A document of a run in the tree of its documents. */
-export function treeDocumentForms(runId: string, documentId: string, document: Document | undefined, seq: number | undefined): Form[] {
-  const params = new URLSearchParams({ list: 'documents', document: documentId, side: 'document', ...(seq === undefined ? {} : { seq: String(seq) }) });
+export function treeDocumentForms(
+  runId: string,
+  documentId: string,
+  document: Document | undefined,
+  seq: number | undefined,
+): Form[] {
+  const params = new URLSearchParams({
+    list: 'documents',
+    document: documentId,
+    side: 'document',
+    ...(seq === undefined ? {} : { seq: String(seq) }),
+  });
   return [
     ...jsonForm(documentId, document),
     { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
@@ -105,7 +126,11 @@ export function treeDocumentForms(runId: string, documentId: string, document: D
 }
 
 /** A document of a project. */
-export function sourceForms(projectId: string, { documentId, path }: DocumentSummary, document: Document | undefined): Form[] {
+export function sourceForms(
+  projectId: string,
+  { documentId, path }: DocumentSummary,
+  document: Document | undefined,
+): Form[] {
   return [
     ...jsonForm(documentId, document),
     { label: 'URL', text: `${location.origin}${projectUrl(projectId, path)}` },
@@ -115,13 +140,18 @@ export function sourceForms(projectId: string, { documentId, path }: DocumentSum
 
 /** The document itself, once it is there. */
 function jsonForm(documentId: string, document: Document | undefined): Form[] {
-  return document?.summary?.documentId !== documentId ? [] : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }];
+  return document?.summary?.documentId !== documentId
+    ? []
+    : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }];
 }
 
 /** The command line reads documents as they are now. */
 function documentCommands(documentId: string, seq: number | undefined): Form[] {
   return [
-    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
+    {
+      label: 'grpcurl',
+      text: grpcurl('DocumentService/GetDocument', { documentId, ...(seq === undefined ? {} : { atSeq: seq }) }),
+    },
     ...(seq === undefined ? [{ label: 'CLI', text: commandLine('doc', documentId) }] : []),
   ];
 }

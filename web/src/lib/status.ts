@@ -1,6 +1,13 @@
 // How statuses look. A status always has a word, an icon and a colour, so colour never carries the meaning alone.
 
-import { expansionOf, type Expansion, type GraphNode, type NodeStatus, type RunStatus, type StepStatus } from './projection/model';
+import {
+  expansionOf,
+  type Expansion,
+  type GraphNode,
+  type NodeStatus,
+  type RunStatus,
+  type StepStatus,
+} from './projection/model';
 
 export type Tone = 'warm' | 'agg' | 'cool' | 'good' | 'bad' | 'held' | 'off';
 
@@ -68,7 +75,8 @@ export function marksOf(node: GraphNode, held: boolean): Mark[] {
   if (node.paused === true) marks.push({ label: 'Paused', icon: 'pause' });
   else if (held) marks.push({ label: 'Paused above', icon: 'pause' });
   if (node.stopped === true) marks.push({ label: 'Stopped', icon: 'stop' });
-  if (node.generation !== undefined) marks.push({ label: node.generation === 1 ? 'Reopened' : `Reopened ${node.generation} times`, icon: 'again' });
+  if (node.generation !== undefined)
+    marks.push({ label: node.generation === 1 ? 'Reopened' : `Reopened ${node.generation} times`, icon: 'again' });
   return marks;
 }
 

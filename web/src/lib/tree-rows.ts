@@ -21,7 +21,11 @@ export interface TreeRow {
 }
 
 /** What the rows depend on. The contents of nodes are not part of it, so most events change no row. */
-export function rowsKey(graph: Projection, collapsed: ReadonlySet<string>, matches: ReadonlySet<number> | undefined): unknown[] {
+export function rowsKey(
+  graph: Projection,
+  collapsed: ReadonlySet<string>,
+  matches: ReadonlySet<number> | undefined,
+): unknown[] {
   const failed = collapsed.size > 0 ? graph.stats.byStatus.failed : 0;
   return [graph.shape, graph.nodes.length, collapsed, matches, failed];
 }
@@ -37,7 +41,9 @@ export function treeRows(
   const keep = matches === undefined ? undefined : leading(matches, shape.parents);
   const failed = collapsed.size > 0 ? failuresBelow(graph) : undefined;
   const rows: TreeRow[] = [];
-  const stack: { at: number; place: number; siblings: number; iteration?: number }[] = [{ at: 0, place: 1, siblings: 1 }];
+  const stack: { at: number; place: number; siblings: number; iteration?: number }[] = [
+    { at: 0, place: 1, siblings: 1 },
+  ];
   while (stack.length > 0) {
     const { at, place, siblings, iteration } = stack.pop()!;
     const id = shape.ids[at]!;

@@ -64,8 +64,8 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    /// The budgets that were given for a run whose tree grows by plans, homework among them. The server fills in the rest: its defaults, or
-    /// its maxima where those are lower.
+    /// The budgets that were given for a run whose tree grows by plans, homework among them. The server fills in the
+    /// rest: its defaults, or its maxima where those are lower.
     pub(super) fn of_plans(&self, plans: &PlanArgs) -> pb::Budgets {
         pb::Budgets {
             max_depth: self.max_depth,

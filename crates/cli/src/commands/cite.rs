@@ -154,8 +154,8 @@ fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> 
     Ok(())
 }
 
-/// Prints what a claim rests on, indented by so many columns, down to the sources. What is below a claim is printed once;
-/// a chain that is long is cut.
+/// Prints what a claim rests on, indented by so many columns, down to the sources. What is below a claim is printed
+/// once; a chain that is long is cut.
 fn source(
     out: &Output,
     claim: &Claim,

@@ -19,8 +19,8 @@ use crate::{Context, complete, interrupt};
 
 /// Start a run again, perhaps with another context
 ///
-/// The copy has the objective, the strategy, the model, the budgets and all options of the run, and names the run that it
-/// copies. Without --project and --global it has its context, too. The run itself does not change.
+/// The copy has the objective, the strategy, the model, the budgets and all options of the run, and names the run that
+/// it copies. Without --project and --global it has its context, too. The run itself does not change.
 #[derive(Debug, Args)]
 pub(crate) struct Copy {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before

@@ -16,9 +16,9 @@ use crate::{Context, complete};
 
 /// Compare two runs: cost, time, outcome, every node, and what they returned
 ///
-/// Runs that share nodes, as a fork and its parent do, are compared by the ids of the nodes. Independent runs are compared
-/// by steps and titles. In the tree, = is a node that is the same, ~ one that has changed, - one that only A has, and + one
-/// that only B has. Parts of the tree that are the same are folded.
+/// Runs that share nodes, as a fork and its parent do, are compared by the ids of the nodes. Independent runs are
+/// compared by steps and titles. In the tree, = is a node that is the same, ~ one that has changed, - one that only A
+/// has, and + one that only B has. Parts of the tree that are the same are folded.
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
     /// The first run: its id, the beginning or end of it, @latest, or @2 for the one before

@@ -99,8 +99,8 @@ impl Doc {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum DocumentRef {
     Id(DocumentId),
-    /// The project's name or id and the path in it. Both may hold colons, so these are all ways to divide the text; never
-    /// empty.
+    /// The project's name or id and the path in it. Both may hold colons, so these are all ways to divide the text;
+    /// never empty.
     Paths(Vec<(String, String)>),
 }
 

@@ -193,7 +193,8 @@ impl SummaryJson {
     }
 }
 
-/// The lines of a tree. Documents come each after the one above it; those whose parent is not among them are at the top.
+/// The lines of a tree. Documents come each after the one above it; those whose parent is not among them are at the
+/// top.
 fn drawn(documents: &[SummaryJson]) -> Vec<String> {
     let index = |id: DocumentId| documents.iter().position(|document| document.id == id);
     let parents: Vec<Option<usize>> =

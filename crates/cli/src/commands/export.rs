@@ -28,8 +28,9 @@ const NAMED: usize = 5;
 
 /// Write a run as a folder: a folder for each node, with its document
 ///
-/// DIR gets children.json, and for each node a folder with node.json (its title and status), document.md and children.json.
-/// DIR must be empty, new, or an earlier export of the same run, which is brought up to date. Nothing else is overwritten.
+/// DIR gets children.json, and for each node a folder with node.json (its title and status), document.md and
+/// children.json. DIR must be empty, new, or an earlier export of the same run, which is brought up to date. Nothing
+/// else is overwritten.
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before

@@ -49,8 +49,8 @@ const VERSION: &[u8] = b"1";
 /// Import a folder of documents into a project
 ///
 /// Markdown, plain text, source code, HTML and PDF are imported; see docs/import.md. Only files that are new or have
-/// changed are sent. A document that was imported before is replaced. An import that was interrupted is completed by the
-/// next. The documents of a search that was written as a folder keep their titles.
+/// changed are sent. A document that was imported before is replaced. An import that was interrupted is completed by
+/// the next. The documents of a search that was written as a folder keep their titles.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The folder; the paths of the documents are relative to it

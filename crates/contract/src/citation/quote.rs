@@ -34,7 +34,8 @@ pub fn footnote_mark(text: &str) -> Option<&str> {
 #[derive(Clone, Debug, Default)]
 pub struct PlainText {
     text: String,
-    /// Where the character of the original begins that a byte of the text belongs to, and where that of the last byte ends.
+    /// Where the character of the original begins that a byte of the text belongs to, and where that of the last byte
+    /// ends.
     from: Vec<u32>,
     end: u32,
     /// Where characters of the text stand that make one word or number of what is before and behind them, in order.
@@ -83,9 +84,9 @@ impl PlainText {
     }
 
     /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens,
-    /// dashes, invisible characters and marks of numbered footnotes may differ; nothing else may. White space around the
-    /// quote does not count. A quote does not begin or end within a word or a number. None for an empty quote. Takes time
-    /// in proportion to the two texts.
+    /// dashes, invisible characters and marks of numbered footnotes may differ; nothing else may. White space around
+    /// the quote does not count. A quote does not begin or end within a word or a number. None for an empty quote.
+    /// Takes time in proportion to the two texts.
     pub fn find(&self, quote: &PlainText) -> Option<Range<usize>> {
         let quote = quote.text.trim_matches(' ');
         if quote.is_empty() {

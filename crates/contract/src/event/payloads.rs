@@ -117,8 +117,8 @@ payloads! {
         /// The attempt number of the role call that this status is about, if it is not the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
-        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last. In old
-        /// logs the status alone says it.
+        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last. In
+        /// old logs the status alone says it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKind>,
         /// Why, in words that stay on the node after it has moved on: a decision, a guard, the reason of a retry.
@@ -155,8 +155,8 @@ payloads! {
         /// Why the planner chose to decompose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode_reason: Option<String>,
-        /// The iteration of homework that it is for. Its tasks are one band; an iteration whose tasks were all refused has
-        /// none.
+        /// The iteration of homework that it is for. Its tasks are one band; an iteration whose tasks were all refused
+        /// has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         iteration: Option<u32>,
     }

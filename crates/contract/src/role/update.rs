@@ -33,8 +33,8 @@ pub struct ToolCallKept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptDocument {
-    /// Names it within the run ([`DocumentId::of_run`](crate::DocumentId::of_run)). It holds a hash of the text, because
-    /// a path that the run has already stays what it is.
+    /// Names it within the run ([`DocumentId::of_run`](crate::DocumentId::of_run)). It holds a hash of the text,
+    /// because a path that the run has already stays what it is.
     pub path: String,
     /// Its title.
     pub title: String,

@@ -29,8 +29,8 @@ pub(super) fn may_divide(c: char) -> bool {
 /// Maximum bytes of a tag, or of the target of a link, with white space in it.
 const WITH_SPACE: usize = 256;
 
-/// The parts of `text`, each a word and the white space behind it. White space within a tag, a link or a number divides no
-/// word.
+/// The parts of `text`, each a word and the white space behind it. White space within a tag, a link or a number divides
+/// no word.
 pub(super) fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -94,8 +94,8 @@ fn quoted(text: &str) -> Option<usize> {
     Some(end + 2)
 }
 
-/// `word` without the marks that `drops` chooses, without tags of HTML, what makes a part of it a link, marks of footnotes
-/// and characters without a width, and with its entities decoded.
+/// `word` without the marks that `drops` chooses, without tags of HTML, what makes a part of it a link, marks of
+/// footnotes and characters without a width, and with its entities decoded.
 pub(super) fn removed(word: &str, drops: impl Fn(char) -> bool) -> String {
     let mut links = Links::of(word);
     let mut out = String::with_capacity(word.len());

@@ -1,4 +1,5 @@
-//! Characters that a text writes with codes: percent escapes of addresses, and the escapes of JSON, YAML and source code.
+//! Characters that a text writes with codes: percent escapes of addresses, and the escapes of JSON, YAML and source
+//! code.
 
 use std::borrow::Cow;
 

@@ -1,12 +1,12 @@
-//! Where a word could also be read as several: signs that stand close to a word, and capital letters within it. And where
-//! several numbers are one.
+//! Where a word could also be read as several: signs that stand close to a word, and capital letters within it. And
+//! where several numbers are one.
 
 use std::borrow::Cow;
 
 use unicode_normalization::char::is_combining_mark;
 
-/// Signs that Unicode takes for letters or digits. Their usual form would join the word beside them: `Atlas™` would become
-/// `AtlasTM`. Signs of different kinds are not one word either.
+/// Signs that Unicode takes for letters or digits. Their usual form would join the word beside them: `Atlas™` would
+/// become `AtlasTM`. Signs of different kinds are not one word either.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     /// Letters, digits and everything else.

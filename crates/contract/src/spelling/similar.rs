@@ -1,7 +1,7 @@
 //! A looser look for words than an index allows: for their letters, whatever stands between or beside them.
 //!
-//! It finds words in spellings that no rule of this module knows. What it finds need not be the word, so it can only cast
-//! doubt on the absence of a word.
+//! It finds words in spellings that no rule of this module knows. What it finds need not be the word, so it can only
+//! cast doubt on the absence of a word.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
@@ -142,8 +142,8 @@ fn without_colours(text: &str) -> String {
     out
 }
 
-/// `text` without tags, whatever stands in them, targets of links, what stands in brackets or two braces, marks, and the
-/// commands of LaTeX for accents (`\v{r}`).
+/// `text` without tags, whatever stands in them, targets of links, what stands in brackets or two braces, marks, and
+/// the commands of LaTeX for accents (`\v{r}`).
 fn without_markup(text: &str) -> String {
     /// Longer ones are no markup.
     const ENOUGH: usize = 2_000;

@@ -31,8 +31,8 @@ impl Decider<'_> {
         node.scratchpad_doc_id.unwrap_or_else(|| DocumentId::scratchpad(node.id))
     }
 
-    /// Where documents that the node at `at` makes belong: its scratchpad, or that of the next node above which has one. A
-    /// node that does no work has none.
+    /// Where documents that the node at `at` makes belong: its scratchpad, or that of the next node above which has
+    /// one. A node that does no work has none.
     pub(crate) fn place_of(&self, at: usize) -> DocumentId {
         let mut next = Some(at);
         while let Some(at) = next {

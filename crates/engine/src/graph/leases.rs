@@ -23,8 +23,8 @@ impl Graph {
         }
     }
 
-    /// A person has changed the budget of the node at `at`. One that was used up may have room again: if it has none, that
-    /// is said again.
+    /// A person has changed the budget of the node at `at`. One that was used up may have room again: if it has none,
+    /// that is said again.
     pub(super) fn lease_set(&mut self, at: usize, e: &BudgetSet) {
         let node = &self.nodes[at];
         let mut lease = match &node.lease {

@@ -31,7 +31,8 @@ pub(super) fn wrote(node: &mut GraphNode, call: &UsageRecorded) {
     }
 }
 
-/// A model answered, so it is the last of `models`. A verifier wrote nothing of the answer, and stands before the others.
+/// A model answered, so it is the last of `models`. A verifier wrote nothing of the answer, and stands before the
+/// others.
 pub(super) fn answered(models: &mut Vec<String>, call: &UsageRecorded) {
     let model = call.model.as_str();
     let verifies = WrittenBy::purpose_of(call) == CallKind::Verify.as_str();

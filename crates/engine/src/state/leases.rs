@@ -8,8 +8,8 @@
 //! | set aside | leases of steps that have no node yet |
 //! | cover | use beyond the limit that an account above has taken over |
 //!
-//! The budgets of the run are the account at the top. A lease may limit some budgets only. What it does not limit counts
-//! against the nearest account above that does. When a lease ends, what it held is free again.
+//! The budgets of the run are the account at the top. A lease may limit some budgets only. What it does not limit
+//! counts against the nearest account above that does. When a lease ends, what it held is free again.
 
 use std::collections::BTreeMap;
 
@@ -277,8 +277,8 @@ impl State {
         }
     }
 
-    /// Opens the lease that the graph shows for the node at `at`, or closes it if it shows none. `anew`: nothing is known
-    /// of it.
+    /// Opens the lease that the graph shows for the node at `at`, or closes it if it shows none. `anew`: nothing is
+    /// known of it.
     pub(super) fn sync_lease(&mut self, at: usize, anew: bool) {
         if self.node(at).lease.is_none() || self.node(at).status.is_final() {
             self.leases.remove(&at);

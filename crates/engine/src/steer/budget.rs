@@ -46,8 +46,8 @@ pub(super) fn set(d: &mut Decider<'_>, by: Issuer<'_>, change: BudgetChange) -> 
     Ok(())
 }
 
-/// What the budget of the node at `top` cancelled goes on, below nodes that have not ended. If it was used up before the
-/// run was forked, all of it does. What another lease has cancelled stays so.
+/// What the budget of the node at `top` cancelled goes on, below nodes that have not ended. If it was used up before
+/// the run was forked, all of it does. What another lease has cancelled stays so.
 pub(super) fn go_on(d: &mut Decider<'_>, by: Issuer<'_>, top: usize, all: bool) {
     for at in d.state.subtree(top) {
         let by_own_lease =
@@ -68,7 +68,8 @@ pub(super) fn go_on(d: &mut Decider<'_>, by: Issuer<'_>, top: usize, all: bool) 
     }
 }
 
-/// True if the node at `at` was cancelled because a budget was used up. If not `all`, the one above it must not have ended.
+/// True if the node at `at` was cancelled because a budget was used up. If not `all`, the one above it must not have
+/// ended.
 pub(super) fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
     let node = state.node(at);
     let by_budget = node.message.as_deref().is_some_and(|message| message.starts_with(OF_BUDGET));
@@ -80,7 +81,8 @@ pub(super) fn was_cancelled(state: &State, at: usize, all: bool) -> bool {
 /// Steps of the node at `at` that were cancelled with their band, before they had a node.
 pub(super) fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
     let node = state.node(at);
-    // A node that has ended lost its steps to the budget if it combined the existing results early, and nobody stopped it.
+    // A node that has ended lost its steps to the budget if it combined the existing results early, and nobody stopped
+    // it.
     let lost =
         || state.control(at).has_ended_early() && !state.line(at).any(|above| state.node(above).stopped);
     if node.status.is_final() && !(all && lost() && check_current(state, at).is_ok()) {

@@ -11,7 +11,8 @@ use crate::decide::{Decider, Next};
 use crate::leases;
 use crate::state::Accounts;
 
-/// Changes what the node and everything below it may use. If it was used up and has room again, what it cancelled goes on.
+/// Changes what the node and everything below it may use. If it was used up and has room again, what it cancelled goes
+/// on.
 pub(super) fn set(
     d: &mut Decider<'_>,
     by: Issuer<'_>,

@@ -46,8 +46,8 @@ pub(super) fn precondition(message: impl Into<String>) -> Refusal {
     Refusal::new(RefusalKind::Precondition, message)
 }
 
-/// Refuses a command whose author has not seen what has happened to the nodes `concerned` since: what they do or plan has
-/// changed, or somebody gave a command about them or the nodes above.
+/// Refuses a command whose author has not seen what has happened to the nodes `concerned` since: what they do or plan
+/// has changed, or somebody gave a command about them or the nodes above.
 pub(super) fn check_seen(state: &State, by: Issuer<'_>, concerned: &[usize]) -> Result<(), Refusal> {
     let Some(seen) = by.expected_seq else { return Ok(()) };
     let changed = concerned.iter().find_map(|&at| {
@@ -63,8 +63,8 @@ pub(super) fn check_seen(state: &State, by: Issuer<'_>, concerned: &[usize]) -> 
     Err(Refusal::of_field(RefusalKind::Changed, "expected_seq", message))
 }
 
-/// Refuses a command about a node that is not of the latest plan of the node above, or of what that found last. So must be
-/// all nodes above.
+/// Refuses a command about a node that is not of the latest plan of the node above, or of what that found last. So must
+/// be all nodes above.
 pub(super) fn check_current(state: &State, at: usize) -> Result<(), Refusal> {
     for below in state.line(at) {
         let (Some(parent), node) = (state.control(below).parent, state.node(below)) else { break };

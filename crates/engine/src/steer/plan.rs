@@ -31,8 +31,8 @@ struct Changes {
     fresh: usize,
 }
 
-/// Replaces the plan of the node. Steps that have begun stay as they are. In a fork, a node that has ended is reopened for
-/// its new steps.
+/// Replaces the plan of the node. Steps that have begun stay as they are. In a fork, a node that has ended is reopened
+/// for its new steps.
 pub(super) fn edit(
     d: &mut Decider<'_>,
     by: Issuer<'_>,
@@ -237,7 +237,8 @@ fn check_limits(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -
     limit("plan.bands", nodes, budgets.max_nodes, "nodes in the run with its new steps")
 }
 
-/// What a plan gives its steps must be free. Steps that it keeps have theirs, and what the old plan promised is free again.
+/// What a plan gives its steps must be free. Steps that it keeps have theirs, and what the old plan promised is free
+/// again.
 fn check_leases(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -> Result<(), Refusal> {
     let is_kept = |id: &StepId| changes.kept.iter().any(|(kept, ..)| kept == id);
     let fresh = || plan.bands.iter().flat_map(|b| &b.steps).filter(|step| !is_kept(&step.id));

@@ -16,8 +16,8 @@ pub(crate) fn preview(before: &State, after: &State, events: &[Event], stops: u3
     Preview { stops, ..sum(before, after, events, false) }
 }
 
-/// The preview of a fork whose edits lead to `events`. With `is_live`, the run has not ended: it also makes the calls that
-/// it needs now.
+/// The preview of a fork whose edits lead to `events`. With `is_live`, the run has not ended: it also makes the calls
+/// that it needs now.
 pub(crate) fn of_fork(before: &State, after: &State, events: &[Event], is_live: bool) -> Preview {
     sum(before, after, events, is_live)
 }

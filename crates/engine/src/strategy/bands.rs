@@ -149,8 +149,8 @@ fn within(strategy: Option<Strategy>, asked: Option<StepSearch>, max_depth: u32)
     if is_cut { Some(StepSearch { max_depth: most, ..limits }) } else { asked }
 }
 
-/// Creates all children of a band, so that users see the whole band at once. If nothing new may begin, cancels its steps.
-/// False if there is no such band.
+/// Creates all children of a band, so that users see the whole band at once. If nothing new may begin, cancels its
+/// steps. False if there is no such band.
 fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
     let band = d.state.node(at).plan.as_ref().and_then(|p| p.bands.get(band_index as usize));
     let Some(steps) = band.map(|b| b.steps.clone()) else { return false };
@@ -274,7 +274,8 @@ fn advance_from(d: &mut Decider<'_>, at: usize, mut current: u32) -> bool {
     }
 }
 
-/// The first of the bands that an edit has given steps for which there is no node yet, unless an earlier step is at work.
+/// The first of the bands that an edit has given steps for which there is no node yet, unless an earlier step is at
+/// work.
 fn unopened(bands: &[GraphBand]) -> Option<u32> {
     let band = bands.iter().find(|band| band.steps.iter().any(|step| !step.status.is_final()))?;
     band.steps.iter().any(|step| is_new(&step)).then_some(band.index)

@@ -16,8 +16,8 @@
 //!
 //! A task executes once: `executing`, then `completed`, `failed` or `cancelled`.
 //!
-//! After each iteration the planner is asked again, also after the last one. Its answer holds the roll-up of the iteration
-//! that has ended. If no planner can be asked any more, the roll-up lists what the tasks led to.
+//! After each iteration the planner is asked again, also after the last one. Its answer holds the roll-up of the
+//! iteration that has ended. If no planner can be asked any more, the roll-up lists what the tasks led to.
 
 use serde::Serialize;
 use tree_agent_contract::event::*;
@@ -145,7 +145,8 @@ impl Rules for Homework {
         d.complete_partly(at, evidence, lost);
     }
 
-    /// Verifications that asked for another iteration count like iterations, because a planner may find nothing more to do.
+    /// Verifications that asked for another iteration count like iterations, because a planner may find nothing more to
+    /// do.
     fn may_replan(&self, state: &State, at: usize) -> bool {
         self.0.latest() + state.control(at).bands().replans < state.budgets().max_iterations
     }

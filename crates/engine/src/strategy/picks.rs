@@ -1,8 +1,8 @@
 //! How a search chooses the topic that is researched next.
 //!
 //! A pick is a decision on the log alone. The policies `breadth-first` and `best-first` choose at once when a place is
-//! free. For the policy `llm` a model is asked, ahead of the next free place, and no two picks are made at a time, so no
-//! topic is ever chosen twice.
+//! free. For the policy `llm` a model is asked, ahead of the next free place, and no two picks are made at a time, so
+//! no topic is ever chosen twice.
 
 use tree_agent_contract::NodeStatus;
 use tree_agent_contract::event::LeafPicked;

@@ -27,8 +27,8 @@
 //! | any of these | out of budget | `cancelled` |
 //!
 //! A search may be a run of its own or carry out a step of a plan. A step has limits of its own
-//! ([`StepSearch`](tree_agent_contract::StepSearch)), is about the task of the step, and ends with a synthesis. It fails
-//! if none of its topics was researched.
+//! ([`StepSearch`](tree_agent_contract::StepSearch)), is about the task of the step, and ends with a synthesis. It
+//! fails if none of its topics was researched.
 //!
 //! All nodes of a search share one account of its topics ([`Topics`]). What is done after an event is asked for as
 //! [`Next::Advance`], so that the account has followed the event.

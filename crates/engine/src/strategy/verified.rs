@@ -12,8 +12,8 @@ use crate::call::CallInput;
 use crate::decide::Decider;
 use crate::state::State;
 
-/// The node at `at` has returned its answer. It completes, after the answer was verified if that is wanted and something
-/// new may begin.
+/// The node at `at` has returned its answer. It completes, after the answer was verified if that is wanted and
+/// something new may begin.
 pub(super) fn then_complete(rules: &dyn Rules, d: &mut Decider<'_>, at: usize) {
     if at != 0 || !d.state.spec().verify {
         return rules.complete(d, at);

@@ -284,8 +284,8 @@ impl Garden {
         aggregated.filter(|node| above.contains(node)).collect()
     }
 
-    /// The calls of the nodes that are not among the `old` ones, and of those that were done `again`: each what it needs
-    /// once.
+    /// The calls of the nodes that are not among the `old` ones, and of those that were done `again`: each what it
+    /// needs once.
     pub(super) fn expected(
         &self,
         again: &BTreeSet<NodeId>,

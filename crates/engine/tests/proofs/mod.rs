@@ -1,5 +1,5 @@
-//! What steering promises about a `tree` whose roles neither fail nor replan. Each answer depends on its node alone, so two
-//! runs of the same garden differ only by what people do.
+//! What steering promises about a `tree` whose roles neither fail nor replan. Each answer depends on its node alone, so
+//! two runs of the same garden differ only by what people do.
 
 mod garden;
 mod mutations;

@@ -91,8 +91,8 @@ impl World {
         Some(budget).filter(|budget| !budget.is_empty())
     }
 
-    /// What holds for leases: nobody but a lease, the run's budgets, a person or a limit cancels a node; and what is used
-    /// is counted once.
+    /// What holds for leases: nobody but a lease, the run's budgets, a person or a limit cancels a node; and what is
+    /// used is counted once.
     pub(crate) fn check_leases(&self) {
         let graph = self.run.graph();
         for node in graph.nodes() {

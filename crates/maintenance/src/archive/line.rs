@@ -7,8 +7,8 @@ use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::{ArtifactId, DocumentId, EventId, RunId, limits};
 use tree_agent_store::{RunRecord, StoredChunk, StoredDocument};
 
-/// Levels of documents at the most: the workspace, one for each level of the deepest tree, and an artifact, with room for
-/// what later versions put between them.
+/// Levels of documents at the most: the workspace, one for each level of the deepest tree, and an artifact, with room
+/// for what later versions put between them.
 const DEEPEST: usize = 256;
 
 /// Refuses segments that do not follow from the log: each is stored under the run itself and ends right before the

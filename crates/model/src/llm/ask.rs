@@ -351,8 +351,8 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Reports what an answer cost, and the documents of which its prompt held text. `how` is added to the purpose of the
-    /// call. `estimate` counts the tokens of the request, for providers that do not.
+    /// Reports what an answer cost, and the documents of which its prompt held text. `how` is added to the purpose of
+    /// the call. `estimate` counts the tokens of the request, for providers that do not.
     pub(super) async fn record(
         &self,
         target: &Target,
@@ -391,8 +391,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A request of these messages. `marks`: what comes before the last message is to be cached, and with `goes_on` that too:
-/// only what another request will repeat is worth the price of writing it to the cache.
+/// A request of these messages. `marks`: what comes before the last message is to be cached, and with `goes_on` that
+/// too: only what another request will repeat is worth the price of writing it to the cache.
 pub(super) fn cached(
     mut messages: Vec<ChatMessage>,
     system: &str,

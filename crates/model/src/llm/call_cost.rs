@@ -28,8 +28,8 @@ impl LlmConfig {
             let mut models: Vec<(&ModelName, Option<Effort>)> = profiles.iter().filter_map(of).collect();
             let effort = models.first()?.1;
             models.extend(self.fallback.as_ref().map(|fallback| (fallback, effort)));
-            // Every round of tools, every repair, every text of a document and the repair of citations is an answer. Its
-            // request holds the prompt and at most as many tokens of history.
+            // Every round of tools, every repair, every text of a document and the repair of citations is an answer.
+            // Its request holds the prompt and at most as many tokens of history.
             let answers = u64::from(rounds + 1 + REPAIRS + texts);
             let costs: Vec<(u64, Option<u64>)> = models
                 .into_iter()

@@ -1,9 +1,9 @@
 //! Names of models as the client library is told them.
 //!
 //! The library takes a name apart: what stands before `::` is a namespace to it, and a last word such as `-high` is an
-//! effort. What it would ask for then has another name than the one that was checked, offered and priced. So the library
-//! gets a name that it leaves alone, and the body of the request holds the real one. Gemini's name is part of the address,
-//! which no body corrects: there the contract refuses such names.
+//! effort. What it would ask for then has another name than the one that was checked, offered and priced. So the
+//! library gets a name that it leaves alone, and the body of the request holds the real one. Gemini's name is part of
+//! the address, which no body corrects: there the contract refuses such names.
 
 use tree_agent_contract::model::ends_in_effort;
 

@@ -19,8 +19,8 @@ pub(super) struct Prompt {
     pub(super) documents: Vec<PromptDocument>,
 }
 
-/// The prompts: those of the strategy `tree`, one for each role, that of the verifier, those of a guided search, and that of the planner of
-/// homework.
+/// The prompts: those of the strategy `tree`, one for each role, that of the verifier, those of a guided search, and
+/// that of the planner of homework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Template {
     /// The planner.

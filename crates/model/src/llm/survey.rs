@@ -1,6 +1,6 @@
-//! What a planner is shown of the things it plans with: the documents of the context, what one search finds for its task,
-//! and the tools of executors. A planner cannot call tools, so this is looked up for it. It is no call of a tool, uses up
-//! no budget, and keeps to the rules of the projects. The passages that stood in the prompt are logged.
+//! What a planner is shown of the things it plans with: the documents of the context, what one search finds for its
+//! task, and the tools of executors. A planner cannot call tools, so this is looked up for it. It is no call of a tool,
+//! uses up no budget, and keeps to the rules of the projects. The passages that stood in the prompt are logged.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};

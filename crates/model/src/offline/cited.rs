@@ -1,7 +1,7 @@
 //! The citations of a document of this model: each quotation with the words of its source.
 //!
-//! A claim is a quotation as the document shows it. Its quote is the same text in the source, which is a document of the
-//! context for what an executor quotes, and the artifact of a child for what an aggregator takes from it. The role
+//! A claim is a quotation as the document shows it. Its quote is the same text in the source, which is a document of
+//! the context for what an executor quotes, and the artifact of a child for what an aggregator takes from it. The role
 //! service checks them all; what would not hold is not cited in the first place.
 
 use std::collections::BTreeMap;

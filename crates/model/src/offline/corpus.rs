@@ -283,8 +283,8 @@ async fn page(
     Ok((entries(&page["documents"]), next))
 }
 
-/// The documents that search finds for the terms together and for each alone, the best of every query first: a term that
-/// few documents share with the others must be read about as well.
+/// The documents that search finds for the terms together and for each alone, the best of every query first: a term
+/// that few documents share with the others must be read about as well.
 async fn search(
     io: &RoleIo,
     terms: &[Term],

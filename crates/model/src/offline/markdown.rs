@@ -1,4 +1,5 @@
-//! Documents as passages: short verbatim pieces of Markdown, code and HTML, each under the headings that it stands under.
+//! Documents as passages: short verbatim pieces of Markdown, code and HTML, each under the headings that it stands
+//! under.
 
 mod cut;
 mod html;
@@ -38,8 +39,8 @@ pub(super) struct Piece {
     pub(super) heading: String,
 }
 
-/// The pieces of the document `body` at `path`, in order: parts of paragraphs, list items, table rows, blocks of code, and
-/// the text of HTML. Front matter is left out.
+/// The pieces of the document `body` at `path`, in order: parts of paragraphs, list items, table rows, blocks of code,
+/// and the text of HTML. Front matter is left out.
 pub(super) fn pieces(path: &str, body: &str) -> Vec<Piece> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut walk = Walk {

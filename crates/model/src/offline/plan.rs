@@ -291,8 +291,8 @@ fn by_found_documents(input: &PlanInput, found: &[Found], subject: &Subject, rea
     delegate(input, &reason, &summary, bands, &subject.notes())
 }
 
-/// A step that quotes what `paths` say of `words`; `named` stand in its title. The title leaves out the folder `common` that
-/// all documents of the plan stand in.
+/// A step that quotes what `paths` say of `words`; `named` stand in its title. The title leaves out the folder `common`
+/// that all documents of the plan stand in.
 pub(super) fn task(
     paths: &[String],
     common: &str,

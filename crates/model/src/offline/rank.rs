@@ -258,8 +258,8 @@ pub(super) fn log2(x: f64) -> f64 {
     whole + x / power - 1.0
 }
 
-/// The passages that contain any of `terms` in their own text, best first. A term that no text holds is lent by headings
-/// and paths.
+/// The passages that contain any of `terms` in their own text, best first. A term that no text holds is lent by
+/// headings and paths.
 pub(super) fn rank(passages: Vec<Passage>, terms: &[Term]) -> Vec<Ranked> {
     Counts::new(passages, terms).ranked(&(0..terms.len()).collect())
 }

@@ -167,8 +167,8 @@ fn shared_terms(parts: &[String]) -> Vec<Term> {
     shares.concat()
 }
 
-/// The first words of `text` that fit into `max` bytes, on one line. Half a word would be another word, which no document
-/// holds.
+/// The first words of `text` that fit into `max` bytes, on one line. Half a word would be another word, which no
+/// document holds.
 fn whole_words(text: &str, max: usize) -> String {
     let text = one_line(text);
     let room = max - ELLIPSIS.len_utf8();

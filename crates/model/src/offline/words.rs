@@ -130,8 +130,8 @@ pub(super) fn is_stop(word: &str) -> bool {
     WORDS.contains(word)
 }
 
-/// The stems of every word of `text`, in order, however it is spelled. A compound counts as many words as it has parts. A
-/// word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
+/// The stems of every word of `text`, in order, however it is spelled. A compound counts as many words as it has parts.
+/// A word that can also be read in one piece (`met**eor**`) is counted in its parts and, at the end, as a whole.
 pub(super) fn stems(text: &str) -> std::vec::IntoIter<String> {
     // To Unicode `run_created` and `tree.node` are one word, but to a person who searches they are several.
     stems_of(&spelling::indexed(text)).into_iter()

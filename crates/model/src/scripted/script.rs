@@ -72,7 +72,8 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("pick_again", "first, middle, last, parent, unknown (first)", "the same when it is asked again"),
 ];
 
-/// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas. The keys are in [`KEYS`].
+/// What a scripted model does: `scripted`, or `scripted:` and `key=value` pairs separated by commas. The keys are in
+/// [`KEYS`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     /// Steps of a band.

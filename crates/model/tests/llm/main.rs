@@ -1,5 +1,6 @@
 //! The language models against servers in this process that speak the providers' protocols: chat completions and
-//! responses of OpenAI, messages of Anthropic and generateContent of Google, with streams of the shapes that those providers send.
+//! responses of OpenAI, messages of Anthropic and generateContent of Google, with streams of the shapes that those
+//! providers send.
 
 mod bad_input;
 mod budget;

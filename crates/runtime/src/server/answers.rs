@@ -5,9 +5,9 @@
 //! once and counts until all of it is handed out, in parts of [`PART_BYTES`]. If all of them together exceed the
 //! budget, those that have gone without progress for the longest are dropped, until a quarter of the budget is free.
 //!
-//! HTTP/2 has taken a first part of every answer by then, and no status can stand behind a part of a message. The stream of
-//! a dropped answer is therefore reset with ENHANCE_YOUR_CALM, which gRPC libraries report as `RESOURCE_EXHAUSTED`. Over
-//! HTTP/1.1 the connection is closed.
+//! HTTP/2 has taken a first part of every answer by then, and no status can stand behind a part of a message. The
+//! stream of a dropped answer is therefore reset with ENHANCE_YOUR_CALM, which gRPC libraries report as
+//! `RESOURCE_EXHAUSTED`. Over HTTP/1.1 the connection is closed.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -71,7 +71,8 @@ impl Answers {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Wraps the body of an answer. Encodes its first message now, and drops what it was made of if it was the only one.
+    /// Wraps the body of an answer. Encodes its first message now, and drops what it was made of if it was the only
+    /// one.
     pub(crate) async fn send(&self, body: Body) -> Answer {
         let mut answer = self.pass(body);
         match answer.ask().await {
@@ -141,8 +142,8 @@ impl Answers {
     }
 }
 
-/// Marks an answer whose body is asked for parts by HTTP/2 alone, because it watches by itself whether its client reads.
-/// An extension of the response.
+/// Marks an answer whose body is asked for parts by HTTP/2 alone, because it watches by itself whether its client
+/// reads. An extension of the response.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand;
 
@@ -289,8 +290,8 @@ fn dropped() -> Status {
     status
 }
 
-/// Takes the next part. The part of a longer answer is a copy: a slice would keep the whole answer in memory for as long
-/// as HTTP/2 keeps the part.
+/// Takes the next part. The part of a longer answer is a copy: a slice would keep the whole answer in memory for as
+/// long as HTTP/2 keeps the part.
 fn part_of(bytes: &mut Bytes, length: usize) -> Bytes {
     let part = bytes.split_to(bytes.len().min(PART_BYTES));
     if part.len() == length { part } else { Bytes::copy_from_slice(&part) }

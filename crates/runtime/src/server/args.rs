@@ -19,8 +19,8 @@ pub struct ServerArgs {
     /// `https://example.org` separated by commas [default: loopback]
     #[arg(long, env = "TREE_AGENT_ALLOWED_ORIGINS", value_name = "ORIGINS")]
     pub allowed_origins: Option<String>,
-    /// Addresses or networks (10.0.0.0/8) of proxies, separated by commas: the limit of connections per address does not
-    /// apply to them.
+    /// Addresses or networks (10.0.0.0/8) of proxies, separated by commas: the limit of connections per address does
+    /// not apply to them.
     #[arg(long, env = "TREE_AGENT_PROXIES", value_name = "ADDRESSES")]
     pub proxies: Option<String>,
     /// Open connections; further clients wait [default: 10000, and at most three quarters of the open-file limit]

@@ -99,8 +99,9 @@ impl Hosts {
     }
 }
 
-/// The host and the port of `authority`, if it is nothing but these. No client needs user information, and it makes a host
-/// easy to misread. For `[::1].example.org`, [`Authority::host`] is `[::1]`, so what follows the host is checked as well.
+/// The host and the port of `authority`, if it is nothing but these. No client needs user information, and it makes a
+/// host easy to misread. For `[::1].example.org`, [`Authority::host`] is `[::1]`, so what follows the host is checked
+/// as well.
 pub(super) fn host_and_port(authority: &Authority) -> Option<(&str, Option<u16>)> {
     let host = authority.host();
     match authority.as_str().strip_prefix(host)? {

@@ -1,5 +1,5 @@
-//! Limits of health checks, which need no token, and of reflection, whose requests are as small. They are apart from the
-//! limits of other requests, so that a stranger can use up neither the memory nor the budget of request bodies.
+//! Limits of health checks, which need no token, and of reflection, whose requests are as small. They are apart from
+//! the limits of other requests, so that a stranger can use up neither the memory nor the budget of request bodies.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

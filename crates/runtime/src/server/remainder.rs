@@ -1,7 +1,7 @@
 //! Reads what a service leaves unread of a request's body.
 //!
-//! HTTP/2 keeps the trailers of a body that nobody reads until the stream ends, and the client decides when that is. They
-//! may have hundreds of fields.
+//! HTTP/2 keeps the trailers of a body that nobody reads until the stream ends, and the client decides when that is.
+//! They may have hundreds of fields.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

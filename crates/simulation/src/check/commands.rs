@@ -1,5 +1,5 @@
-//! Commands of people: each one that was acknowledged is applied exactly once, each one that was refused leaves no event,
-//! and an answer stays what it is.
+//! Commands of people: each one that was acknowledged is applied exactly once, each one that was refused leaves no
+//! event, and an answer stays what it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 

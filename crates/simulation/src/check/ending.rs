@@ -96,7 +96,8 @@ fn check_rows(id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     }
 }
 
-/// Of every topic that was researched, the conversation is there, and it was written with the answer that the log holds.
+/// Of every topic that was researched, the conversation is there, and it was written with the answer that the log
+/// holds.
 fn check_sessions(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(String)) {
     let mut forked: BTreeMap<NodeId, SessionId> = BTreeMap::new();
     for (_, event) in &run.log {

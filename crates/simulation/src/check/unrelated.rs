@@ -1,5 +1,5 @@
-//! What a command leaves alone. The run of a tree is driven once more without commands, by the answers that its log holds:
-//! the events of nodes that no command concerned must be the same, seq and time aside.
+//! What a command leaves alone. The run of a tree is driven once more without commands, by the answers that its log
+//! holds: the events of nodes that no command concerned must be the same, seq and time aside.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -48,8 +48,8 @@ pub(crate) fn check(log: &[(u64, Event)], answers: &BTreeMap<u64, CallOutput>) -
     (compared, found)
 }
 
-/// The nodes that commands concern. What is stopped, repeated or planned anew concerns all that is above and below; a pause
-/// and guidance concern their node, and those whose calls they stop. None if the run says nothing about others.
+/// The nodes that commands concern. What is stopped, repeated or planned anew concerns all that is above and below; a
+/// pause and guidance concern their node, and those whose calls they stop. None if the run says nothing about others.
 fn concerned(events: &[&Event]) -> Option<BTreeSet<NodeId>> {
     let (mut alone, mut own, mut parents) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     for event in events {

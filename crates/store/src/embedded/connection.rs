@@ -22,8 +22,8 @@ pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
 fn prepare(connection: Connection) -> Result<Connection, rusqlite::Error> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
-    // FULL: an acknowledged commit survives a power cut. WAL: reads never wait for the writer. The temporary table belongs
-    // to the connection: what is set aside is so for as long as the store is open.
+    // FULL: an acknowledged commit survives a power cut. WAL: reads never wait for the writer. The temporary table
+    // belongs to the connection: what is set aside is so for as long as the store is open.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
          PRAGMA cache_size = -16000; \

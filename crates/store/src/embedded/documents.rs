@@ -252,8 +252,8 @@ fn by_path(filter: &mut Filter, query: &DocumentQuery) -> String {
     format!("SELECT {SUMMARY} FROM onto_documents d{conditions} ORDER BY d.path, d.id LIMIT {limit}")
 }
 
-/// Documents of a run in the order of their tree. The place of a document is that of the one above it, then the event that
-/// created it.
+/// Documents of a run in the order of their tree. The place of a document is that of the one above it, then the event
+/// that created it.
 fn of_run(filter: &mut Filter, run: RunId, query: &DocumentQuery) -> String {
     let run = filter.param(blob(run.0));
     if let Some((_, id)) = &query.after {
@@ -382,7 +382,8 @@ fn put(db: &Connection, document: &Document, replaces_all: bool) -> Result<bool,
     Ok(true)
 }
 
-/// Updates the full-text index for a document with its title, path and body. Sources are in it, other documents are not.
+/// Updates the full-text index for a document with its title, path and body. Sources are in it, other documents are
+/// not.
 fn index(db: &Connection, row: i64, source: Option<[&String; 3]>) -> Result<(), StoreError> {
     execute(db, "DELETE FROM onto_documents_search WHERE rowid = ?1", &[&row])?;
     if let Some(source) = source {

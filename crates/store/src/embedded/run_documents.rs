@@ -99,8 +99,8 @@ fn place(db: &Connection, run: RunId, link: &LinkWrite) -> Result<(), StoreError
     execute(db, sql, params).map(drop)
 }
 
-/// Inserts a document of a run. If it exists, replaces title, body, props and what `also` sets, and it begins anew: chunks of
-/// events up to `base` do not belong to it any more.
+/// Inserts a document of a run. If it exists, replaces title, body, props and what `also` sets, and it begins anew:
+/// chunks of events up to `base` do not belong to it any more.
 pub(super) fn put_of_run(
     db: &Connection,
     run: RunId,

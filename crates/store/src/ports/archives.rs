@@ -26,7 +26,8 @@ pub trait Archives: Store {
     /// What the run's row says that does not follow from its log.
     async fn run_record(&self, run: RunId) -> Result<RunRecord, StoreError>;
 
-    /// Documents that the run wrote, without their [chunks](super::Operations::document_chunks), by id after `after`, at most `limit`.
+    /// Documents that the run wrote, without their [chunks](super::Operations::document_chunks), by id after `after`,
+    /// at most `limit`.
     async fn run_documents(
         &self,
         run: RunId,
@@ -38,8 +39,8 @@ pub trait Archives: Store {
     /// transaction. False, and nothing changes, when the run has not ended, is archived, or its head is not
     /// `head_seq`. The space of its events may be freed later, by [`tidy`](Self::tidy).
     ///
-    /// Of a deleted run, archived or not, the row is removed too: the store then knows nothing of it. Forks of the run get all
-    /// that they share with it before.
+    /// Of a deleted run, archived or not, the row is removed too: the store then knows nothing of it. Forks of the run
+    /// get all that they share with it before.
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError>;
 
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not

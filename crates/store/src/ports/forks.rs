@@ -8,12 +8,12 @@ use tree_agent_contract::{DocumentId, RunId, RunSpec};
 use super::{Created, DocumentTail, DocumentVersion, Page, PlacedDocument, RunRow};
 use crate::error::StoreError;
 
-/// Forks. Every reader of a fork's log sees one log under the fork's id. Of the run that it forks, nothing is copied and
-/// nothing changes.
+/// Forks. Every reader of a fork's log sees one log under the fork's id. Of the run that it forks, nothing is copied
+/// and nothing changes.
 ///
 /// What a fork writes is its own: its events from the next seq on, the rows that these touch, its documents and
-/// conversations. It reads the documents and conversations of the runs before it as they were at the event that it shares
-/// with them.
+/// conversations. It reads the documents and conversations of the runs before it as they were at the event that it
+/// shares with them.
 #[async_trait]
 pub trait Forks: Send + Sync {
     /// Writes the row of a fork and its first event, and nothing else.
@@ -25,8 +25,8 @@ pub trait Forks: Send + Sync {
     /// [`StoreError::Conflict`] if the run did not write the event `parent_seq`.
     async fn fork_run(&self, fork: NewFork) -> Result<Created, StoreError>;
 
-    /// The parts of the log before the first event that the run wrote itself, the oldest first. Empty if it is no fork, and
-    /// for unknown runs.
+    /// The parts of the log before the first event that the run wrote itself, the oldest first. Empty if it is no fork,
+    /// and for unknown runs.
     async fn segments(&self, run: RunId) -> Result<Vec<Segment>, StoreError>;
 
     /// A document as `run` has it: its own, else that of the runs before it. Otherwise as

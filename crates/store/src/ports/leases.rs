@@ -10,9 +10,9 @@ use crate::error::StoreError;
 /// Who may write to a run. A driver has one lease for all of its runs. All times are the store's clock, never the
 /// caller's.
 ///
-/// A driver begins a term, claims runs within it, and renews its lease. It begins another term when it cannot know which
-/// runs it owns: when a claim failed, because it may have taken runs, and when its lease had ended, because others may
-/// have taken some.
+/// A driver begins a term, claims runs within it, and renews its lease. It begins another term when it cannot know
+/// which runs it owns: when a claim failed, because it may have taken runs, and when its lease had ended, because
+/// others may have taken some.
 #[async_trait]
 pub trait Leases: Send + Sync {
     /// Begins a term of the driver: its lease lasts `ttl` from now. Claims of its earlier terms that are still on their
@@ -46,13 +46,13 @@ pub trait Leases: Send + Sync {
     /// driver must begin a new one. Answered beside all other calls, however many of these wait.
     async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError>;
 
-    /// Releases runs, so that others can claim them at once. Unknown and lost ones are ignored. Returns those that could
-    /// not be released now, because another client of the database holds their rows locked.
+    /// Releases runs, so that others can claim them at once. Unknown and lost ones are ignored. Returns those that
+    /// could not be released now, because another client of the database holds their rows locked.
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError>;
 
     /// Counts that a run could not be driven, and puts it in quarantine: for `lease` times two for the first time since
-    /// its last progress, then twice as long each time, at most [`QUARANTINE_MAX`]. Progress is an event that records the
-    /// outcome of a role call. None, and nothing changes, for an unknown or lost run.
+    /// its last progress, then twice as long each time, at most [`QUARANTINE_MAX`]. Progress is an event that records
+    /// the outcome of a role call. None, and nothing changes, for an unknown or lost run.
     async fn fail(
         &self,
         run: RunId,

@@ -33,7 +33,8 @@ pub trait Operations: Send + Sync {
     /// which nobody could have written can be seen.
     async fn stored(&self, run: RunId) -> Result<Stored, StoreError>;
 
-    /// Events with `seq > after_seq` as they are stored, in order, at most `limit` and [`READ_BYTES`](crate::READ_BYTES).
+    /// Events with `seq > after_seq` as they are stored, in order, at most `limit` and
+    /// [`READ_BYTES`](crate::READ_BYTES).
     async fn stored_events(
         &self,
         run: RunId,

@@ -24,8 +24,8 @@ pub trait Projects: Send + Sync {
     /// Changes a project, and returns what is stored. The name of another project is [`StoreError::Conflict`].
     async fn update_project(&self, id: ProjectId, change: ProjectChange) -> Result<Project, StoreError>;
 
-    /// Removes a project and its documents for good. Nothing is removed while live runs name it in their context, unless
-    /// `force` is set. [`StoreError::NotFound`] for an unknown project.
+    /// Removes a project and its documents for good. Nothing is removed while live runs name it in their context,
+    /// unless `force` is set. [`StoreError::NotFound`] for an unknown project.
     async fn delete_project(&self, id: ProjectId, force: bool) -> Result<ProjectDeletion, StoreError>;
 }
 

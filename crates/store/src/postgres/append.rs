@@ -160,8 +160,8 @@ pub(super) async fn write(
     write_all(connection, appends, &Columns::of(appends)?).await
 }
 
-/// As [`write`]. Documents that were there before get their places one after the other, because each of them decides which
-/// places the others may have. That is rare: a document has its place when it is created.
+/// As [`write`]. Documents that were there before get their places one after the other, because each of them decides
+/// which places the others may have. That is rare: a document has its place when it is created.
 async fn write_all(
     connection: &mut Connection,
     appends: &[&RunAppend],
@@ -186,8 +186,9 @@ fn ended(appends: &[&RunAppend]) -> Vec<Uuid> {
     appends.iter().filter(|append| append.ends_run()).map(|append| append.run_id.0).collect()
 }
 
-/// As one statement, for runs of which some end. Their inboxes are emptied by a second statement in the same transaction
-/// and round trip: the first one does not see a command that was sent while it waited for the row of the run.
+/// As one statement, for runs of which some end. Their inboxes are emptied by a second statement in the same
+/// transaction and round trip: the first one does not see a command that was sent while it waited for the row of the
+/// run.
 async fn write_ends(
     connection: &mut Connection,
     appends: &[&RunAppend],

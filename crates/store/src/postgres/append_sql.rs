@@ -194,7 +194,8 @@ impl Builder {
         ));
     }
 
-    /// Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document holds.
+    /// Each chunk begins where the last one ends, or the body. Only its place is looked up, whatever the document
+    /// holds.
     fn appends(&mut self) {
         let rows = self.unnest(&["uuid", "uuid", "int8", "int8", "int8", "text", "bool", "timestamptz"]);
         self.sql.push_str(&format!(

@@ -255,10 +255,10 @@ async fn prune(
     Ok(true)
 }
 
-/// Deletes the rows of a run from a table whose key is `(run_id, id)`. A run may have millions of rows: a statement deletes
-/// as many as it can in time, and the transaction deletes all or none. It locks nothing of another run. Each statement
-/// begins where the last one ended, because rows that are deleted stay in the index until the transaction ends. `from` is
-/// the least id.
+/// Deletes the rows of a run from a table whose key is `(run_id, id)`. A run may have millions of rows: a statement
+/// deletes as many as it can in time, and the transaction deletes all or none. It locks nothing of another run. Each
+/// statement begins where the last one ended, because rows that are deleted stay in the index until the transaction
+/// ends. `from` is the least id.
 async fn delete_rows<Id>(
     connection: &mut Connection,
     table: &str,
@@ -490,8 +490,8 @@ async fn tidy(connection: &mut Connection, partition: &Partition) -> Result<bool
     Ok(false)
 }
 
-/// Deletes events of one archived run from the partition, from the run `after` on, at most [`STEP`]. Returns the run; none
-/// when no archived run has events there. The run's row is locked for this step alone, so that it is not restored
+/// Deletes events of one archived run from the partition, from the run `after` on, at most [`STEP`]. Returns the run;
+/// none when no archived run has events there. The run's row is locked for this step alone, so that it is not restored
 /// meanwhile. A restoration in between removes what is left.
 async fn tidy_step(
     connection: &mut Connection,

@@ -13,9 +13,9 @@ use crate::error::StoreError;
 use crate::ports::{Answer, Sent};
 use crate::text::clean;
 
-/// Sends a command. Nothing is written for a request that was sent before, also if both arrive at the same time, nor for
-/// a run that has ended. The row of the run is locked by whoever is first: a command is there before the run ends, or it
-/// is not sent.
+/// Sends a command. Nothing is written for a request that was sent before, also if both arrive at the same time, nor
+/// for a run that has ended. The row of the run is locked by whoever is first: a command is there before the run ends,
+/// or it is not sent.
 static SEND: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH called AS (UPDATE tree_agent_runs SET last_command = last_command + 1 WHERE id = $1 AND {LIVE} \

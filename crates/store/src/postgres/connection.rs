@@ -373,8 +373,8 @@ pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
     }
 }
 
-/// True if another try may succeed: serialization and deadlock, resources, locks, shutdown, I/O, connections, a server that
-/// became read-only by a failover, a transaction that idled, and credentials that are being changed.
+/// True if another try may succeed: serialization and deadlock, resources, locks, shutdown, I/O, connections, a server
+/// that became read-only by a failover, a transaction that idled, and credentials that are being changed.
 fn is_transient(code: &str) -> bool {
     const CLASSES: [&str; 7] = ["08", "28", "40", "53", "55", "57", "58"];
     const CODES: [&str; 2] = ["25006", "25P03"];

@@ -300,8 +300,8 @@ impl PostgresStore {
     }
 }
 
-/// Documents of the run that is parameter `run`, in the order of their tree. The place of a document is that of the one above
-/// it, then the event that created it.
+/// Documents of the run that is parameter `run`, in the order of their tree. The place of a document is that of the one
+/// above it, then the event that created it.
 fn of_run(run: usize, conditions: &str) -> String {
     format!(
         "WITH RECURSIVE tree (id, place) AS (\

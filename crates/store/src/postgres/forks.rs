@@ -209,8 +209,8 @@ impl Parts {
 
 static READ: OnceLock<String> = OnceLock::new();
 
-/// Events of a fork, of which the first after `after` may belong to a run before it, in one round trip. None if the run is
-/// no fork.
+/// Events of a fork, of which the first after `after` may belong to a run before it, in one round trip. None if the run
+/// is no fork.
 pub(super) async fn read(
     connection: &mut Connection,
     run: RunId,

@@ -15,12 +15,13 @@ use crate::error::StoreError;
 use crate::ports::{Claim, Failed, Leases, QUARANTINE_MAX, Term, quarantine_time};
 use crate::text::clean;
 
-/// The condition for runs that no driver owns by its lease. With the statuses that `CLAIM` names beside it, it is word for
-/// word that of the index `tree_agent_runs_unowned`.
+/// The condition for runs that no driver owns by its lease. With the statuses that `CLAIM` names beside it, it is word
+/// for word that of the index `tree_agent_runs_unowned`.
 const UNOWNED: &str = "(lease_expires_at IS NULL OR lease_expires_at < 'infinity')";
 
-/// Claims runs. What is locked is what is taken: rows that another claim has locked are skipped, and a driver whose lease
-/// is looked at cannot renew it or begin another term meanwhile. A claim that finds nothing locks and writes nothing.
+/// Claims runs. What is locked is what is taken: rows that another claim has locked are skipped, and a driver whose
+/// lease is looked at cannot renew it or begin another term meanwhile. A claim that finds nothing locks and writes
+/// nothing.
 static CLAIM: LazyLock<String> = LazyLock::new(|| {
     format!(
         "WITH me AS MATERIALIZED (SELECT id, held_since FROM tree_agent_drivers \

@@ -1,4 +1,5 @@
-//! Which shard of a distributed Postgres a run is on, so that an append to runs of one shard is a transaction of that shard.
+//! Which shard of a distributed Postgres a run is on, so that an append to runs of one shard is a transaction of that
+//! shard.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! TLS to Postgres, as `sslmode` and `sslrootcert` in the URL ask for it.
 //!
-//! The driver itself knows no `verify-ca`, `verify-full` and `sslrootcert`, so they are taken out of the URL here. Whoever asks
-//! for TLS gets a certificate that is verified: `require` means `verify-full`.
+//! The driver itself knows no `verify-ca`, `verify-full` and `sslrootcert`, so they are taken out of the URL here.
+//! Whoever asks for TLS gets a certificate that is verified: `require` means `verify-full`.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -69,7 +69,8 @@ async fn a_locked_row_is_not_waited_for() {
     assert_eq!(store.release(&held).await.unwrap(), []);
 }
 
-/// A command that is sent while the end of its run is being written is not left behind, although the append began before.
+/// A command that is sent while the end of its run is being written is not left behind, although the append began
+/// before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_races_the_end_of_its_run_is_not_left_behind() {
     let (store, mut sql) = store().await;

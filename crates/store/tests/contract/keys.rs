@@ -1,5 +1,5 @@
-//! The keys of every table. What belongs to a run is keyed by it first and refers to no other table, so that a distributed
-//! database can place a run as a whole.
+//! The keys of every table. What belongs to a run is keyed by it first and refers to no other table, so that a
+//! distributed database can place a run as a whole.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,8 @@ const SHARED: [&str; 6] = [
     "tree_agent_requests",
 ];
 
-/// Every table is in one of the lists. A table that is new belongs to a run, and is keyed by it, unless all runs share it.
+/// Every table is in one of the lists. A table that is new belongs to a run, and is keyed by it, unless all runs share
+/// it.
 fn all_are_known(tables: &[String]) {
     let known: BTreeSet<&str> = OF_RUNS.iter().map(|(table, _)| *table).chain(SHARED).collect();
     assert_eq!(tables.iter().map(String::as_str).collect::<BTreeSet<_>>(), known);

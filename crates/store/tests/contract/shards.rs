@@ -1,4 +1,5 @@
-//! Appends to a distributed Postgres: a transaction for each shard. Which shard a run is on is checked against Postgres.
+//! Appends to a distributed Postgres: a transaction for each shard. Which shard a run is on is checked against
+//! Postgres.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

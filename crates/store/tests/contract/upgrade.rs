@@ -22,8 +22,8 @@ fn migrations(folder: &str) -> Vec<(u32, String)> {
     files
 }
 
-/// A live run whose first command was answered, a live one without commands, and one that ended with a command. Two were
-/// made by requests.
+/// A live run whose first command was answered, a live one without commands, and one that ended with a command. Two
+/// were made by requests.
 const COMMANDS: &str = "INSERT INTO tree_agent_runs (id, objective, _FOLDED_spec, strategy, scope, root_node_id, created_at, \
          updated_at, status, user_id, request_id) \
      VALUES (A, 'o', FOLDS'{}', 'tree', 'global', A, T, T, 'running', 'ann', 'r'), \

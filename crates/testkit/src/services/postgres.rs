@@ -53,8 +53,8 @@ impl PrivatePostgres {
         Self::start_with(true, None)
     }
 
-    /// Starts a server for tests that accepts connections over TLS only, with `certificate`. Clients choose TLS with `sslmode`
-    /// in the URL.
+    /// Starts a server for tests that accepts connections over TLS only, with `certificate`. Clients choose TLS with
+    /// `sslmode` in the URL.
     ///
     /// # Errors
     /// As for [`start`](Self::start).

@@ -49,9 +49,9 @@ impl Admission {
     }
 }
 
-/// Passes a request on if its token is valid, with the [`Caller`] in its extensions. Stands within gRPC-web and CORS, so
-/// that browsers can read a refusal. Health is open, because probes have no tokens. Everything else is guarded, reflection
-/// included.
+/// Passes a request on if its token is valid, with the [`Caller`] in its extensions. Stands within gRPC-web and CORS,
+/// so that browsers can read a refusal. Health is open, because probes have no tokens. Everything else is guarded,
+/// reflection included.
 #[derive(Clone)]
 pub(crate) struct Guard<S> {
     inner: S,

@@ -177,8 +177,8 @@ impl Key {
 }
 
 /// The bits of the modulus of an RSA key, whose numbers are in Base64url. An even modulus is factored at once, and with
-/// an even exponent or the exponent 1 nothing is a signature or everything. Whether the modulus is a product of two good
-/// primes is for the issuer to know.
+/// an even exponent or the exponent 1 nothing is a signature or everything. Whether the modulus is a product of two
+/// good primes is for the issuer to know.
 fn rsa_bits(modulus: &str, exponent: &str) -> Result<usize, String> {
     let number = |name: &str, text: &str| {
         let bytes =

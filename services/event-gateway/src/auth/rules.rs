@@ -1,10 +1,10 @@
 //! What roles may call.
 //!
-//! A role acts for one run. It reaches the documents of that run's context and no more: handlers of the methods that roles may
-//! call ask [`Gateway::view`](crate::gateway::Gateway::view) what the run may see.
+//! A role acts for one run. It reaches the documents of that run's context and no more: handlers of the methods that
+//! roles may call ask [`Gateway::view`](crate::gateway::Gateway::view) what the run may see.
 
-/// Every method of the API, and whether roles may call it. A test compares this with the descriptors, so that a new method
-/// needs a rule.
+/// Every method of the API, and whether roles may call it. A test compares this with the descriptors, so that a new
+/// method needs a rule.
 const RULES: &[(&str, bool)] = &[
     ("/treeagent.v1.DocumentService/CreateDocument", true),
     ("/treeagent.v1.DocumentService/DeleteDocument", false),

@@ -17,8 +17,8 @@ use tree_agent_runtime::errors::chain;
 use super::keys::{self, Keys, KeysError};
 use super::{Caller, Refusal};
 
-/// How far the issuer's clock may be ahead of ours when a token says from when on it holds (`nbf`). Its end (`exp`) has no
-/// leeway, so that a stream which ended with its token cannot be opened again with it.
+/// How far the issuer's clock may be ahead of ours when a token says from when on it holds (`nbf`). Its end (`exp`) has
+/// no leeway, so that a stream which ended with its token cannot be opened again with it.
 const LEEWAY: Duration = Duration::from_secs(30);
 /// Longest lifetime of a token that is used. Longer ones make no difference to a stream.
 const MAX_LIFETIME: Duration = Duration::from_secs(366 * 86_400);
@@ -69,8 +69,8 @@ impl Authenticator {
         Ok(Self(Arc::new(Inner { config, keys: RwLock::new(Arc::new(keys)) })))
     }
 
-    /// Reloads the keys whenever their file changes, until it is dropped. If the file cannot be used, the previous keys stay in
-    /// use.
+    /// Reloads the keys whenever their file changes, until it is dropped. If the file cannot be used, the previous keys
+    /// stay in use.
     pub(crate) async fn watch_file(self) {
         let mut failed = false;
         loop {
@@ -122,7 +122,8 @@ impl Authenticator {
     pub(super) fn verify(&self, token: &str) -> Result<Caller, Refusal> {
         let header = decode_header(token)
             .map_err(|_| Refusal::Invalid("it is no JWT whose alg is EdDSA, ES256 or RS256"))?;
-        // What the issuer calls critical must be understood (RFC 7515, 4.1.11), and nothing beyond the standard is here.
+        // What the issuer calls critical must be understood (RFC 7515, 4.1.11), and nothing beyond the standard is
+        // here.
         if header.crit.is_some() {
             return Err(Refusal::Invalid("its header asks for extensions (crit) that are not known here"));
         }

@@ -1,8 +1,8 @@
 //! The list of runs as it changes: followed once, for everybody who watches it through this gateway.
 //!
-//! The store says which runs were created, deleted or got another status, and which live runs have moved on. It is asked
-//! every [`list_check`](super::WatchConfig::list_check) while somebody watches, and at once when drivers are woken for a new
-//! run. Each change is encoded once.
+//! The store says which runs were created, deleted or got another status, and which live runs have moved on. It is
+//! asked every [`list_check`](super::WatchConfig::list_check) while somebody watches, and at once when drivers are
+//! woken for a new run. Each change is encoded once.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::Bound;

@@ -1,9 +1,9 @@
-//! One client of `WatchDocument`: a position in a document's text, which moves when the run's events say that the document
-//! has grown. The text is read from the store, from that position on, so that whatever becomes of the events each byte is
-//! sent once.
+//! One client of `WatchDocument`: a position in a document's text, which moves when the run's events say that the
+//! document has grown. The text is read from the store, from that position on, so that whatever becomes of the events
+//! each byte is sent once.
 //!
-//! Text is read when the client takes it, at most [`READ_BYTES`] at once. A client that reads nothing keeps no more than
-//! that in memory, whatever the length of the document.
+//! Text is read when the client takes it, at most [`READ_BYTES`] at once. A client that reads nothing keeps no more
+//! than that in memory, whatever the length of the document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

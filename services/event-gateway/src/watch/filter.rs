@@ -36,8 +36,8 @@ impl EventFilter {
         Self { bodies, below: None }
     }
 
-    /// Of these only events of `node` and of the nodes below it. None when `tree`, in which every node of the run's log so
-    /// far is known, does not have the node.
+    /// Of these only events of `node` and of the nodes below it. None when `tree`, in which every node of the run's log
+    /// so far is known, does not have the node.
     pub(crate) fn below(self, node: NodeId, tree: Arc<Tree>) -> Option<Self> {
         tree.has(node).then_some(Self { below: Some((node, tree)), ..self })
     }

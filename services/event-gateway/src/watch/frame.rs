@@ -121,8 +121,8 @@ pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Rejecte
     Ok(frames)
 }
 
-/// The number of the first event of an `EventBatch` that was published for `run`, of which `beginning` is there. Takes no
-/// time, however long the message is.
+/// The number of the first event of an `EventBatch` that was published for `run`, of which `beginning` is there. Takes
+/// no time, however long the message is.
 pub(crate) fn first_seq(mut beginning: &[u8], run: &str) -> Result<u64, RejectedBatch> {
     let rest = &mut beginning;
     let field = |rest: &mut &[u8], field: u32, wire_type| {

@@ -254,8 +254,8 @@ impl ListWatcher {
         })
     }
 
-    /// Takes the next runs that have not ended, and says what is to be read then. Those that end meanwhile are changes of
-    /// the board.
+    /// Takes the next runs that have not ended, and says what is to be read then. Those that end meanwhile are changes
+    /// of the board.
     fn read_live(&mut self, after: RunId) -> Option<Reading> {
         let live = self.board.live(after, LISTED);
         let (mut after, mut room) = (after, Room::default());
@@ -328,7 +328,8 @@ mod tests {
         store.create_run(run).await.unwrap();
     }
 
-    /// A client may take one message and then nothing for a minute. What waits for it until then must not grow with the list.
+    /// A client may take one message and then nothing for a minute. What waits for it until then must not grow with the
+    /// list.
     #[tokio::test]
     async fn few_bytes_wait_for_a_client_however_many_runs_there_are() {
         let store = Arc::new(EmbeddedStore::open_in_memory().await.unwrap());

@@ -3,12 +3,12 @@
 //! A [`Hub`](hub) per watched run listens to fan-out and keeps a window of recent events, each encoded once
 //! ([`frame`]). A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the log when it is
 //! behind the window, so a slow client holds no memory and nobody up. [`Watches`] owns the hubs and asks the
-//! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged before an
-//! event is a second old.
-//! [`board`] follows the list of runs for all who watch it, and a [`ListWatcher`] tells one client what its filter shows.
-//! [`document`] follows one document of a run in the same way: the events say when it has grown, the store what was added.
-//! [`pace`] is what both kinds of stream have in common, [`stats`] what they count.
-//! [`service`] puts the shared bytes on the wire as they are, and [`stall`] gives up what clients never take.
+//! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged
+//! before an event is a second old. [`board`] follows the list of runs for all who watch it, and a [`ListWatcher`]
+//! tells one client what its filter shows. [`document`] follows one document of a run in the same way: the events say
+//! when it has grown, the store what was added. [`pace`] is what both kinds of stream have in common, [`stats`] what
+//! they count. [`service`] puts the shared bytes on the wire as they are, and [`stall`] gives up what clients never
+//! take.
 
 mod board;
 mod document;
@@ -56,12 +56,12 @@ pub struct WatchConfig {
     pub heartbeat: Duration,
     /// Age at which a stream is closed with a resume hint, give or take a tenth.
     pub stream_age: Duration,
-    /// How long a client may take nothing that is ready for it; then what is kept for its stream is given up, and when it
-    /// reads on it finds a resume hint.
+    /// How long a client may take nothing that is ready for it; then what is kept for its stream is given up, and when
+    /// it reads on it finds a resume hint.
     pub stall: Duration,
-    /// How often the heads of all watched runs are checked against the log. An event that fan-out kept from us reaches its
-    /// watchers after this time at most, a twentieth of it, and what the store takes for two look-ups: with the default of
-    /// 600 ms that is a second as long as the store takes less than 370 ms.
+    /// How often the heads of all watched runs are checked against the log. An event that fan-out kept from us reaches
+    /// its watchers after this time at most, a twentieth of it, and what the store takes for two look-ups: with the
+    /// default of 600 ms that is a second as long as the store takes less than 370 ms.
     pub head_check: Duration,
     /// How often the store is asked what has changed in the list of runs, while somebody watches it.
     pub list_check: Duration,

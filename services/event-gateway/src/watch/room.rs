@@ -1,7 +1,7 @@
 //! How much may wait for one client.
 
-/// Bytes of messages that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls. The
-/// others are looked up again when it has taken these.
+/// Bytes of messages that a client may have waiting for it, beyond a first one: what it keeps alive while it stalls.
+/// The others are looked up again when it has taken these.
 pub(super) const READY_BYTES: usize = 256 * 1024;
 
 /// The room for the next messages of one client.

@@ -1,6 +1,6 @@
-//! `WatchRun`, `WatchRuns` and `WatchDocument` on the wire. They stand before the generated server, whose codec would copy every message
-//! into a buffer of its own for every client; here the shared bytes of a frame go out as they are. And it would keep what
-//! a client does not take for ever: here it is given up ([`Stalls`]).
+//! `WatchRun`, `WatchRuns` and `WatchDocument` on the wire. They stand before the generated server, whose codec would
+//! copy every message into a buffer of its own for every client; here the shared bytes of a frame go out as they are.
+//! And it would keep what a client does not take for ever: here it is given up ([`Stalls`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -186,8 +186,8 @@ impl Resume {
     }
 }
 
-/// `first` and whatever else is ready and fits beside it, and the position behind that. What is ready and does not fit is
-/// held for the next.
+/// `first` and whatever else is ready and fits beside it, and the position behind that. What is ready and does not fit
+/// is held for the next.
 fn chunk(first: Bytes, kept: &mut Kept, resume: &Resume, cx: &mut Context<'_>) -> (Bytes, u64) {
     let mut copied = BytesMut::new();
     let mut size = first.len();

@@ -1,10 +1,10 @@
 //! Streams whose clients read nothing any more: after a while the gateway drops what it keeps for them.
 //!
-//! HTTP/2 asks a body for parts while its client has room, and holds one or two. A client that reads nothing stops that.
-//! Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
-//! time. If a stream has not asked for more, or has never asked, it frees the stream's place in the run's window and all
-//! that was buffered for it. A small record and the one part that HTTP/2 holds stay. A client that reads again is told where
-//! to resume.
+//! HTTP/2 asks a body for parts while its client has room, and holds one or two. A client that reads nothing stops
+//! that. Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
+//! time. If a stream has not asked for more, or has never asked, it frees the stream's place in the run's window and
+//! all that was buffered for it. A small record and the one part that HTTP/2 holds stay. A client that reads again is
+//! told where to resume.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -33,7 +33,8 @@ pub(crate) struct Stalls {
 
 /// The messages of one stream, for as long as they are kept.
 pub(crate) struct Line {
-    /// When a part was handed out, or the stream began, after which nobody has asked for the next one; 0 if there is none.
+    /// When a part was handed out, or the stream began, after which nobody has asked for the next one; 0 if there is
+    /// none.
     handed_out: AtomicU64,
     kept: Mutex<Option<Kept>>,
 }

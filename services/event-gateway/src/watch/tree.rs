@@ -44,8 +44,8 @@ impl Tree {
         self.parents.read().unwrap_or_else(PoisonError::into_inner).contains_key(&node)
     }
 
-    /// True if `node`, whose parent is `parent`, is `top` or stands below it. Every node above it is known, or was asked
-    /// about before.
+    /// True if `node`, whose parent is `parent`, is `top` or stands below it. Every node above it is known, or was
+    /// asked about before.
     pub(super) fn is_below(&self, top: NodeId, node: NodeId, parent: Option<NodeId>) -> bool {
         if !self.has(node) {
             self.extend([(node, parent)]);

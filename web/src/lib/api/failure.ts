@@ -47,7 +47,8 @@ function kindOf(code: Code): FailureKind {
 
 export function failure(error: unknown): Failure {
   const e = ConnectError.from(error);
-  // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the server.
+  // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the
+  // server.
   const lost = e.code === Code.Unknown && e.cause !== undefined;
   const kind = lost ? 'offline' : kindOf(e.code);
   const field = /^([a-z_]+(?:\[\d+\])?(?:\.[A-Za-z_]+(?:\[\d+\])?)*)(?![\w[])/.exec(e.rawMessage)?.[1];

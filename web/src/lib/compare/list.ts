@@ -8,8 +8,14 @@ export interface CompareEntry extends TreeEntry {
   row: DiffRow;
 }
 
-/** The rows to list: without those in `collapsed`, and with `onlyDifferences` those that differ or have such ones below. */
-export function compareEntries(rows: readonly DiffRow[], collapsed: ReadonlySet<string>, onlyDifferences: boolean): CompareEntry[] {
+/**
+ * The rows to list: without those in `collapsed`, and with `onlyDifferences` those that differ or have such ones below.
+ */
+export function compareEntries(
+  rows: readonly DiffRow[],
+  collapsed: ReadonlySet<string>,
+  onlyDifferences: boolean,
+): CompareEntry[] {
   const kept = onlyDifferences ? rows.filter((row) => row.comparison !== 'same' || row.below > 0) : rows;
   const children = new Map<string, number>();
   const place = new Map<string, number>();
@@ -25,7 +31,14 @@ export function compareEntries(rows: readonly DiffRow[], collapsed: ReadonlySet<
       hidden.add(id);
       return [];
     }
-    const entry: CompareEntry = { id, parentId, level: depth + 1, place: place.get(id)!, siblings: children.get(parentId ?? '')!, row };
+    const entry: CompareEntry = {
+      id,
+      parentId,
+      level: depth + 1,
+      place: place.get(id)!,
+      siblings: children.get(parentId ?? '')!,
+      row,
+    };
     return [children.has(id) ? { ...entry, expanded: !collapsed.has(id) } : entry];
   });
 }

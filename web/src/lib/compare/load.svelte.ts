@@ -42,8 +42,11 @@ export class RunsCompared {
     this.why = undefined;
     const nodes: NodeDiff[] = [];
     try {
-      for (let pageToken = ''; ; ) {
-        const page = await runs.diffRuns({ a, b, aSeq: BigInt(aSeq), bSeq: BigInt(bSeq), pageSize: PAGE, pageToken }, { signal });
+      for (let pageToken = ''; ;) {
+        const page = await runs.diffRuns(
+          { a, b, aSeq: BigInt(aSeq), bSeq: BigInt(bSeq), pageSize: PAGE, pageToken },
+          { signal },
+        );
         if (signal.aborted) return;
         [this.a, this.b, this.matching, this.counts] = [page.a, page.b, page.matching, page.counts];
         this.synthesis = page.synthesis ?? this.synthesis;
@@ -63,7 +66,11 @@ export class RunsCompared {
 
   /** Without names the ids are shown. */
   async #names(a: string, b: string, signal: AbortSignal): Promise<void> {
-    const of = (runId: string): Promise<Run | undefined> => runs.getRun({ runId }, { signal }).then(({ run }) => run, () => undefined);
+    const of = (runId: string): Promise<Run | undefined> =>
+      runs.getRun({ runId }, { signal }).then(
+        ({ run }) => run,
+        () => undefined,
+      );
     const [left, right] = await Promise.all([of(a), of(b)]);
     if (!signal.aborted) this.runs = { ...(left && { a: left }), ...(right && { b: right }) };
   }

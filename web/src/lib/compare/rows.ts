@@ -1,5 +1,5 @@
-// The nodes of two runs as one tree: the answer of DiffRuns, and the same tree for the graph of each run. A node that only
-// one run has keeps its place in the other, so that both graphs have the same layout.
+// The nodes of two runs as one tree: the answer of DiffRuns, and the same tree for the graph of each run. A node that
+// only one run has keeps its place in the other, so that both graphs have the same layout.
 
 import { NodeComparison, type NodeDiff, type NodeTotals } from '../../gen/treeagent/v1/run_diff_pb';
 import { NO_USAGE, type GraphNode, type GraphSnapshot } from '../projection/model';
@@ -82,4 +82,5 @@ export function absent(rows: readonly DiffRow[], side: Side): ReadonlySet<number
 }
 
 /** Positions of the rows that differ. */
-export const differing = (rows: readonly DiffRow[]): ReadonlySet<number> => new Set(rows.flatMap((row, at) => (row.comparison === 'same' ? [] : [at])));
+export const differing = (rows: readonly DiffRow[]): ReadonlySet<number> =>
+  new Set(rows.flatMap((row, at) => (row.comparison === 'same' ? [] : [at])));

@@ -1,6 +1,13 @@
 // Differences of two runs, in words and numbers.
 
-import { NodeAspect, NodeMatching, type NodeTotals, type RunTotals, type Spending, type TextDiff } from '../../gen/treeagent/v1/run_diff_pb';
+import {
+  NodeAspect,
+  NodeMatching,
+  type NodeTotals,
+  type RunTotals,
+  type Spending,
+  type TextDiff,
+} from '../../gen/treeagent/v1/run_diff_pb';
 import { cost, duration, number } from '../format';
 import { outcome, nodeStatus, runStatus } from '../projection/wire';
 import { count } from '../steering/words';
@@ -38,7 +45,8 @@ export interface TableRow {
 
 /** Outcome, cost, tokens, time and sizes of the runs, side by side. */
 export function tableRows(a: RunTotals, b: RunTotals): TableRow[] {
-  const told = (run: RunTotals): string => `${runStatus(run.status)}${run.partial ? ', partial' : ''}${run.error ? `: ${run.error.slice(0, 200)}` : ''}`;
+  const told = (run: RunTotals): string =>
+    `${runStatus(run.status)}${run.partial ? ', partial' : ''}${run.error ? `: ${run.error.slice(0, 200)}` : ''}`;
   const row = (name: string, of: (run: RunTotals) => number | undefined, shown: (n: number) => string): TableRow => {
     const [left, right] = [of(a), of(b)];
     const text = (n: number | undefined): string => (n === undefined ? '–' : shown(n));
@@ -67,7 +75,10 @@ export function changes({ diff }: DiffRow): string {
   const told: Partial<Record<NodeAspect, () => string>> = {
     [NodeAspect.PLAN]: () => 'plan',
     [NodeAspect.RESULT]: () => 'result',
-    [NodeAspect.COST]: () => (a.spending?.costMicros === b.spending?.costMicros ? `tokens${from((n) => tokens(n.spending), number)}` : `cost${from((n) => Number(n.spending?.costMicros ?? 0n), cost)}`),
+    [NodeAspect.COST]: () =>
+      a.spending?.costMicros === b.spending?.costMicros
+        ? `tokens${from((n) => tokens(n.spending), number)}`
+        : `cost${from((n) => Number(n.spending?.costMicros ?? 0n), cost)}`,
     [NodeAspect.TIME]: () => `time${from(time, String)}`,
     [NodeAspect.TOOLS]: () => `tools${from((n) => Number(n.spending?.toolCalls ?? 0n), number)}`,
     [NodeAspect.STATUS]: () => `status${from(status, String)}`,
@@ -84,7 +95,9 @@ function status(node: NodeTotals | undefined): string {
 
 /** What tells that two nodes are compared with each other. */
 export function matchingWords(matching: NodeMatching): string {
-  return matching === NodeMatching.IDS ? 'The runs share nodes, which are compared by their ids.' : 'The runs are independent. Nodes are compared by steps and titles.';
+  return matching === NodeMatching.IDS
+    ? 'The runs share nodes, which are compared by their ids.'
+    : 'The runs are independent. Nodes are compared by steps and titles.';
 }
 
 /** Such as `2 lines removed, 1 line added`. */

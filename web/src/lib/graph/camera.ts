@@ -63,7 +63,10 @@ export class Camera {
     this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
   }
 
-  /** Centres a card, but shows no empty space beyond the first column and the top of the tree. Shows the whole parent if it fits. */
+  /**
+   * Centres a card, but shows no empty space beyond the first column and the top of the tree. Shows the whole parent if
+   * it fits.
+   */
   centre(size: Size, x: number, y: number, top: number): void {
     const margin = 28;
     this.tx = Math.min(margin, size.width / 2 - (x + CARD_WIDTH / 2) * this.kx);

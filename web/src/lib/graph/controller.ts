@@ -36,7 +36,10 @@ export interface GraphOptions {
   growing: () => boolean;
 }
 
-/** Keeps the size and the colours of a controller those of its element. Returns what ends it, and the controller with it. */
+/**
+ * Keeps the size and the colours of a controller those of its element. Returns what ends it, and the controller with
+ * it.
+ */
 export function attach(controller: GraphController, host: HTMLElement): () => void {
   const observer = new ResizeObserver(([entry]) => {
     if (entry) controller.resize(entry.contentRect.width, entry.contentRect.height);
@@ -111,7 +114,8 @@ export class GraphController {
     const { scene } = this;
     if (scene.count === 0) return;
     let depth = 0;
-    for (let i = 0; i < scene.count; i++) if (scene.open[i] === 1) depth = Math.max(depth, scene.graph!.shape.depths[i]!);
+    for (let i = 0; i < scene.count; i++)
+      if (scene.open[i] === 1) depth = Math.max(depth, scene.graph!.shape.depths[i]!);
     this.camera.fit(this.size, depth, scene.top[0]!, scene.bottom[0]!);
     this.#moved();
   }
@@ -166,7 +170,10 @@ export class GraphController {
     return { k: camera.k, floor: camera.floor, node: id, x: camera.x(scene.x(at)), y: camera.y(scene.target[at]!) };
   }
 
-  /** The node that must not move on the screen: the selected one, else the root while it is in view, else the middle one. */
+  /**
+   * The node that must not move on the screen: the selected one, else the root while it is in view, else the middle
+   * one.
+   */
   #anchor(): number {
     const { scene, camera, size, marks } = this;
     if (marks.selected >= 0 && marks.selected < scene.count && scene.open[marks.selected] === 1) return marks.selected;
@@ -184,7 +191,13 @@ export class GraphController {
   #placed(ys: Float64Array): void {
     const { scene } = this;
     const first = !this.#ready;
-    scene.place(ys, this.#anchor(), !first && this.#options.animate() && ys.length < 20_000, performance.now(), this.camera.k);
+    scene.place(
+      ys,
+      this.#anchor(),
+      !first && this.#options.animate() && ys.length < 20_000,
+      performance.now(),
+      this.camera.k,
+    );
     this.#ready = true;
     if (first && this.size.width > 0) this.#home();
     if (this.#reveal !== undefined) {
@@ -232,7 +245,10 @@ export class GraphController {
     this.#palette ??= readPalette(this.#options.host);
     this.#view = visible(scene, camera, size);
     paint(this.#ctx, size, devicePixelRatio, scene, camera, this.#view, this.#palette, this.marks);
-    const cards = camera.k >= CARD_ZOOM ? this.#view.items.slice(0, MOST_CARDS).filter((i) => !i.bundle || !scene.isParent(i.at)) : [];
+    const cards =
+      camera.k >= CARD_ZOOM
+        ? this.#view.items.slice(0, MOST_CARDS).filter((i) => !i.bundle || !scene.isParent(i.at))
+        : [];
     this.#options.onframe(cards);
     if (moving) this.redraw();
     probe('painted', scene.graph.seq, performance.now() - startedAt);

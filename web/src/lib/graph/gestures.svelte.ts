@@ -13,7 +13,11 @@ export class Gestures {
   readonly #pointers = new Map<number, { x: number; y: number }>();
   #travelled = 0;
 
-  constructor(host: () => HTMLElement, controller: () => GraphController | undefined, choose: (event: PointerEvent) => void) {
+  constructor(
+    host: () => HTMLElement,
+    controller: () => GraphController | undefined,
+    choose: (event: PointerEvent) => void,
+  ) {
     this.#host = host;
     this.#controller = controller;
     this.#choose = choose;
@@ -24,7 +28,11 @@ export class Gestures {
     const box = this.#host().getBoundingClientRect();
     if (event.ctrlKey || event.metaKey || Math.abs(event.deltaY) >= Math.abs(event.deltaX) * 2) {
       const step = event.deltaMode === 1 ? 18 : 1;
-      this.#controller()?.zoom(Math.exp(-event.deltaY * step * 0.0018), event.clientX - box.left, event.clientY - box.top);
+      this.#controller()?.zoom(
+        Math.exp(-event.deltaY * step * 0.0018),
+        event.clientX - box.left,
+        event.clientY - box.top,
+      );
     } else this.#controller()?.pan(-event.deltaX, 0);
   };
 

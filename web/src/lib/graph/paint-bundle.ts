@@ -9,7 +9,19 @@ import type { Scene } from './scene';
 import type { Item } from './visible';
 
 const FAILED = statusIndex('failed');
-const STACK = (['failed', 'blocked', 'planning', 'delegating', 'executing', 'aggregating', 'waiting', 'cancelled', 'completed'] as const).map(statusIndex);
+const STACK = (
+  [
+    'failed',
+    'blocked',
+    'planning',
+    'delegating',
+    'executing',
+    'aggregating',
+    'waiting',
+    'cancelled',
+    'completed',
+  ] as const
+).map(statusIndex);
 /** The minimum width of failures in the bar. */
 const LEAST_SHARE = 3;
 const WEIGHT = 600;
@@ -18,7 +30,13 @@ const GAP = 9;
 /** The share of a line that is reserved for the title. */
 const TITLE_SHARE = 0.4;
 
-export function drawBundle(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette, marks: Marks): void {
+export function drawBundle(
+  ctx: CanvasRenderingContext2D,
+  item: Item,
+  scene: Scene,
+  palette: Palette,
+  marks: Marks,
+): void {
   const faded = marks.matches !== undefined && !marks.matches.has(item.at) && !marks.above?.has(item.at);
   const failed = scene.tally(item.at, FAILED) > 0;
   ctx.globalAlpha = faded ? 0.5 : 1;
@@ -69,7 +87,14 @@ function drawShares(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, pal
   return height;
 }
 
-function drawWords(ctx: CanvasRenderingContext2D, item: Item, bar: number, scene: Scene, palette: Palette, faded: boolean): void {
+function drawWords(
+  ctx: CanvasRenderingContext2D,
+  item: Item,
+  bar: number,
+  scene: Scene,
+  palette: Palette,
+  faded: boolean,
+): void {
   const room = item.width - 16;
   const two = item.height - bar > 36;
   const middle = item.y + (item.height - bar) / 2;
@@ -97,5 +122,9 @@ function drawWords(ctx: CanvasRenderingContext2D, item: Item, bar: number, scene
   }
   ctx.fillStyle = faded ? palette.muted : palette.text;
   const titleRoom = two ? room : room - width - GAP;
-  ctx.fillText(ellipsis(ctx, WEIGHT, scene.graph!.nodes[item.at]!.title, titleRoom), item.x + 8, two ? middle - 8 : middle + 0.5);
+  ctx.fillText(
+    ellipsis(ctx, WEIGHT, scene.graph!.nodes[item.at]!.title, titleRoom),
+    item.x + 8,
+    two ? middle - 8 : middle + 0.5,
+  );
 }

@@ -49,12 +49,26 @@ function remember<T>(known: Map<string, T>, key: string, make: () => T): T {
 }
 
 /** The icon of a status, as on cards and in lists. */
-export function drawIcon(ctx: CanvasRenderingContext2D, status: number, x: number, y: number, size: number, palette: Palette): void {
+export function drawIcon(
+  ctx: CanvasRenderingContext2D,
+  status: number,
+  x: number,
+  y: number,
+  size: number,
+  palette: Palette,
+): void {
   drawNamed(ctx, NODE_LOOKS[NODE_STATUSES[status]!].icon, palette.tone[status]!, x, y, size);
 }
 
 /** Any icon, in a colour. */
-export function drawNamed(ctx: CanvasRenderingContext2D, name: string, color: string, x: number, y: number, size: number): void {
+export function drawNamed(
+  ctx: CanvasRenderingContext2D,
+  name: string,
+  color: string,
+  x: number,
+  y: number,
+  size: number,
+): void {
   const pixels = Math.ceil(size * devicePixelRatio);
   const icon = remember(icons, `${name}|${color}|${pixels}`, () => {
     const created = new OffscreenCanvas(pixels, pixels);
@@ -71,7 +85,14 @@ export function drawNamed(ctx: CanvasRenderingContext2D, name: string, color: st
 
 /** What people have done to a node, as an icon at its right edge. Returns the room that it takes. */
 export function drawMark(ctx: CanvasRenderingContext2D, item: Item, node: GraphNode, palette: Palette): number {
-  const mark = node.paused === true ? 'pause' : node.stopped === true ? 'stop' : node.generation !== undefined ? 'again' : undefined;
+  const mark =
+    node.paused === true
+      ? 'pause'
+      : node.stopped === true
+        ? 'stop'
+        : node.generation !== undefined
+          ? 'again'
+          : undefined;
   if (mark === undefined || item.height < 13 || item.width < 40) return 0;
   const size = Math.min(11, item.height - 4);
   drawNamed(ctx, mark, palette.text, item.x + item.width - size - 6, item.y + (item.height - size) / 2, size);

@@ -92,7 +92,16 @@ function drawNode(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palet
     const icon = Math.min(11, item.height - 4);
     const room = { ...item, width: item.width - drawMark(ctx, item, node, palette) };
     drawIcon(ctx, s, item.x + 6, item.y + (item.height - icon) / 2, icon, palette);
-    label(ctx, node.title, room, item.x + 10 + icon, item.height > 34 ? -7 : 0, faded ? palette.muted : palette.text, palette, 600);
+    label(
+      ctx,
+      node.title,
+      room,
+      item.x + 10 + icon,
+      item.height > 34 ? -7 : 0,
+      faded ? palette.muted : palette.text,
+      palette,
+      600,
+    );
     if (item.height > 34)
       label(ctx, lookOf(node, hasChildren).label, room, item.x + 10 + icon, 8, palette.muted, palette, 500);
   }

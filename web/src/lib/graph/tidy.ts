@@ -1,11 +1,11 @@
 // Lays out a tree: the root on the left, children to the right of their parent, the first child in its parent's row and
-// the others below it in order of creation, each below the whole subtree of the one before. It is pure, so it runs in the
-// worker and in tests; iterative, so depth is not limited; and O(n).
+// the others below it in order of creation, each below the whole subtree of the one before. It is pure, so it runs in
+// the worker and in tests; iterative, so depth is not limited; and O(n).
 //
-// Adding a child moves little: a subtree's shape depends on that subtree alone, and it begins below everything older. So
-// only later siblings (of the child and its ancestors) move, each as a whole, straight up or down. The root, the
-// ancestors and everything older stay where they are. Packing subtrees into each other's gaps, as other layouts do, would
-// save rows in lopsided trees, but a subtree that grows deeper would then move its ancestors.
+// Adding a child moves little: a subtree's shape depends on that subtree alone, and it begins below everything older.
+// So only later siblings (of the child and its ancestors) move, each as a whole, straight up or down. The root, the
+// ancestors and everything older stay where they are. Packing subtrees into each other's gaps, as other layouts do,
+// would save rows in lopsided trees, but a subtree that grows deeper would then move its ancestors.
 
 export const CARD_WIDTH = 248;
 export const CARD_HEIGHT = 92;

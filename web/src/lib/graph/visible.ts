@@ -49,10 +49,12 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   const width = CARD_WIDTH * camera.kx;
   const leaf = Math.max(CARD_HEIGHT * camera.k, 3);
   /** A bundle spans the columns that it hides, which leaves room for its text. */
-  const wide = (at: number): number => Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.graph!.shape.depths[at]!) * COLUMN * camera.kx);
+  const wide = (at: number): number =>
+    Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.graph!.shape.depths[at]!) * COLUMN * camera.kx);
   /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
-  const high = (at: number): number => (scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf);
+  const high = (at: number): number =>
+    scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf;
   const stack = [0];
   while (stack.length > 0) {
     const at = stack.pop()!;
@@ -64,7 +66,8 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
     if (last < -40 || first > size.height + 40 || x > size.width) continue;
     const parent = scene.isParent(at);
     const kids = children[at]!;
-    const small = parent && span(at) / scene.openChildren(at) < (scene.flat[at] === 1 ? ROW_PX : BUNDLE_PX) && camera.k < CARD_ZOOM;
+    const small =
+      parent && span(at) / scene.openChildren(at) < (scene.flat[at] === 1 ? ROW_PX : BUNDLE_PX) && camera.k < CARD_ZOOM;
     const bundle = scene.hasChildren(at) && (!parent || small);
     const tall = small ? Math.max(span(at) - 3, leaf) : height;
     if (y + tall > -20 && y < size.height + 20 && x + (small ? wide(at) : width) > 0)

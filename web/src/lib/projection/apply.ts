@@ -4,7 +4,23 @@ import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
-import { artifact, deliverable, nodeStatus, outcome, ownStrategy, profile, result, role, skip, stepSearch, stepStatus, subtreeBudget, tidy, time, verification } from './wire';
+import {
+  artifact,
+  deliverable,
+  nodeStatus,
+  outcome,
+  ownStrategy,
+  profile,
+  result,
+  role,
+  skip,
+  stepSearch,
+  stepStatus,
+  subtreeBudget,
+  tidy,
+  time,
+  verification,
+} from './wire';
 
 /** An event that does not follow from the ones before it. */
 export class ReplayError extends Error {
@@ -37,7 +53,10 @@ export function createdNode(event: Event, e: NodeCreated): GraphNode {
     strategy: ownStrategy(e.strategy),
     // Topics of a guided search have a slug and stand in no band.
     topic: e.stepId !== undefined && e.bandIndex === undefined ? tidy({ score: e.score }) : undefined,
-    task: e.iteration === undefined || e.branchId === undefined ? undefined : { iteration: e.iteration, branchId: e.branchId },
+    task:
+      e.iteration === undefined || e.branchId === undefined
+        ? undefined
+        : { iteration: e.iteration, branchId: e.branchId },
     createdAt: time(event.timestamp),
   });
 }
@@ -172,12 +191,11 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'nodeReopened':
       return reopened(node, body.value.generation, body.value.again);
     case 'budgetSet':
-      return body.value.clamped && node.parentId !== undefined ? { ...node, decisions: decided(node, 'guard:lease') } : node;
+      return body.value.clamped && node.parentId !== undefined
+        ? { ...node, decisions: decided(node, 'guard:lease') }
+        : node;
     case 'toolCallRequested':
-      return {
-        ...node,
-        lastTool: { callId: body.value.callId, toolName: body.value.toolName },
-      };
+      return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName } };
     case 'toolCallResult':
       return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName, ok: body.value.ok } };
     default:

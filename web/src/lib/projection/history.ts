@@ -1,7 +1,7 @@
 // The loaded part of the log, and the state after any of its events.
 //
-// A page opens with a snapshot of the head and receives the tail after it. The events before the snapshot arrive later, in
-// order from the first. So until they meet there are two parts: `old` (from 1) and `tail` (after the snapshot).
+// A page opens with a snapshot of the head and receives the tail after it. The events before the snapshot arrive later,
+// in order from the first. So until they meet there are two parts: `old` (from 1) and `tail` (after the snapshot).
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import { Projection } from './projection';

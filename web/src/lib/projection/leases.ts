@@ -87,7 +87,15 @@ export class Leases {
       const { exhausted: _, ...lease } = node.lease;
       // A share of what is above that was used up is not a lease.
       if (isEmpty(lease.limits)) this.#put(at, undefined);
-      else this.#change(at, tidy<Lease>({ ...lease, since: lease.since === undefined ? undefined : now, before: subtreeUse(node.subtreeUsage) }));
+      else
+        this.#change(
+          at,
+          tidy<Lease>({
+            ...lease,
+            since: lease.since === undefined ? undefined : now,
+            before: subtreeUse(node.subtreeUsage),
+          }),
+        );
     }
   }
 
@@ -105,8 +113,13 @@ export class Leases {
       node.lease !== undefined && !isEmpty(node.lease.limits)
         ? node.lease
         : // What was used before counts.
-          tidy<Lease>({ limits: {}, since: counted?.since ?? node.startedAt, before: counted === undefined ? NOTHING : subtreeUse(counted.usage) });
-    const limit = (key: keyof SubtreeBudget): number | undefined => (change?.[key] === undefined ? old.limits[key] : Number(change[key]));
+          tidy<Lease>({
+            limits: {},
+            since: counted?.since ?? node.startedAt,
+            before: counted === undefined ? NOTHING : subtreeUse(counted.usage),
+          });
+    const limit = (key: keyof SubtreeBudget): number | undefined =>
+      change?.[key] === undefined ? old.limits[key] : Number(change[key]);
     // 0 removes a limit, but for that of time.
     const limits = tidy<SubtreeBudget>({
       maxTokens: limit('maxTokens') || undefined,
@@ -132,7 +145,10 @@ export class Leases {
     const ms = rest.limits.maxWallClockMs;
     const own = rest.since === undefined || ms === undefined ? undefined : rest.since + ms;
     const above = own === undefined ? undefined : this.#deadlineAbove(at);
-    this.#put(at, tidy<Lease>({ ...rest, deadline: own === undefined || above === undefined ? own : Math.min(own, above) }));
+    this.#put(
+      at,
+      tidy<Lease>({ ...rest, deadline: own === undefined || above === undefined ? own : Math.min(own, above) }),
+    );
   }
 
   #deadlineAbove(at: number): number | undefined {

@@ -20,12 +20,7 @@ export const NODE_STATUSES = [
 ] as const;
 export type NodeStatus = (typeof NODE_STATUSES)[number];
 
-export const ACTIVE_STATUSES: ReadonlySet<NodeStatus> = new Set([
-  'planning',
-  'delegating',
-  'executing',
-  'aggregating',
-]);
+export const ACTIVE_STATUSES: ReadonlySet<NodeStatus> = new Set(['planning', 'delegating', 'executing', 'aggregating']);
 
 /** Statuses in which a node has ended. */
 export const FINAL: ReadonlySet<NodeStatus> = new Set(['completed', 'failed', 'cancelled']);
@@ -198,9 +193,27 @@ export interface Usage {
   durationMs: number;
 }
 
-export const USAGE_KEYS = ['inputTokens', 'outputTokens', 'costMicros', 'toolCalls', 'cachedTokens', 'cacheWriteTokens', 'modelCalls', 'durationMs'] as const satisfies readonly (keyof Usage)[];
+export const USAGE_KEYS = [
+  'inputTokens',
+  'outputTokens',
+  'costMicros',
+  'toolCalls',
+  'cachedTokens',
+  'cacheWriteTokens',
+  'modelCalls',
+  'durationMs',
+] as const satisfies readonly (keyof Usage)[];
 
-export const NO_USAGE: Readonly<Usage> = { inputTokens: 0, outputTokens: 0, costMicros: 0, toolCalls: 0, cachedTokens: 0, cacheWriteTokens: 0, modelCalls: 0, durationMs: 0 };
+export const NO_USAGE: Readonly<Usage> = {
+  inputTokens: 0,
+  outputTokens: 0,
+  costMicros: 0,
+  toolCalls: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  modelCalls: 0,
+  durationMs: 0,
+};
 
 /** The first without the second, key by key. */
 export function minus(a: Readonly<Usage>, b: Readonly<Usage>): Usage {

@@ -68,9 +68,11 @@ export class Projection {
 
   /** Applies the next event. If the event does not follow, it throws a `ReplayError` and changes nothing. */
   applyEvent(event: Event): void {
-    if (event.runId !== this.runId) throw new ReplayError(`an event of run ${event.runId} was applied to run ${this.runId}`);
+    if (event.runId !== this.runId)
+      throw new ReplayError(`an event of run ${event.runId} was applied to run ${this.runId}`);
     const seq = Number(event.seq);
-    if (seq !== this.#seq + 1) throw new ReplayError(`event ${seq} follows event ${this.#seq}; the log must be contiguous`);
+    if (seq !== this.#seq + 1)
+      throw new ReplayError(`event ${seq} follows event ${this.#seq}; the log must be contiguous`);
     try {
       this.#applyBody(event);
     } catch (error) {
@@ -215,11 +217,25 @@ export class Projection {
   }
 
   get stats(): Stats {
-    const byStatus = Object.fromEntries(NODE_STATUSES.map((s, i) => [s, this.#counts[i]!])) as Record<NodeStatus, number>;
-    return { nodes: this.#nodes.length, byStatus, maxDepth: this.#maxDepth, usage: this.#nodes[0]?.subtreeUsage ?? NO_USAGE };
+    const byStatus = Object.fromEntries(NODE_STATUSES.map((s, i) => [s, this.#counts[i]!])) as Record<
+      NodeStatus,
+      number
+    >;
+    return {
+      nodes: this.#nodes.length,
+      byStatus,
+      maxDepth: this.#maxDepth,
+      usage: this.#nodes[0]?.subtreeUsage ?? NO_USAGE,
+    };
   }
 
   snapshot(): GraphSnapshot {
-    return { runId: this.runId, seq: this.#seq, status: this.#status, partial: this.#partial, nodes: this.#nodes.slice() };
+    return {
+      runId: this.runId,
+      seq: this.#seq,
+      status: this.#status,
+      partial: this.#partial,
+      nodes: this.#nodes.slice(),
+    };
   }
 }

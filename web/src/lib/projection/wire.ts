@@ -22,7 +22,14 @@ import {
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
 import type { GraphTopic } from '../../gen/treeagent/v1/graph_pb';
-import type { Graph, GraphArtifact, GraphNode as PbGraphNode, GraphPlan, Run, Usage as PbUsage } from '../../gen/treeagent/v1/run_service_pb';
+import type {
+  Graph,
+  GraphArtifact,
+  GraphNode as PbGraphNode,
+  GraphPlan,
+  Run,
+  Usage as PbUsage,
+} from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
   GraphNode,
@@ -93,11 +100,7 @@ export function result(r: TreeAgentResult): Result {
 export function verification(v: PbVerification): Verification {
   const criteria = v.criteria.map(({ criterion, met, note }) => ({ criterion, met, ...(note === '' ? {} : { note }) }));
   const doubts = v.doubts.map(({ claim, reason }) => ({ claim, reason }));
-  return {
-    summary: v.summary,
-    ...(criteria.length > 0 ? { criteria } : {}),
-    ...(doubts.length > 0 ? { doubts } : {}),
-  };
+  return { summary: v.summary, ...(criteria.length > 0 ? { criteria } : {}), ...(doubts.length > 0 ? { doubts } : {}) };
 }
 
 export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
@@ -109,7 +112,10 @@ export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
     title: a.title ?? '',
     isPrimary: a.isPrimary,
     jsonPayload: a.jsonPayload as JsonObject | undefined,
-    citations: 'citations' in a && a.citations ? { total: Number(a.citations.total), verified: Number(a.citations.verified) } : undefined,
+    citations:
+      'citations' in a && a.citations
+        ? { total: Number(a.citations.total), verified: Number(a.citations.verified) }
+        : undefined,
   });
 }
 
@@ -148,8 +154,10 @@ export function ownStrategy(s: Strategy | undefined): GraphNode['strategy'] {
   return s === undefined ? undefined : (strategy(s) as GraphNode['strategy']);
 }
 
-export const deliverable = (kind: ResultKind | undefined) => (kind === undefined ? undefined : (word(ResultKind, kind) as Result['kind']));
-export const profile = (p: ModelProfile | undefined) => (p === undefined ? undefined : (word(ModelProfile, p) as Profile));
+export const deliverable = (kind: ResultKind | undefined) =>
+  kind === undefined ? undefined : (word(ResultKind, kind) as Result['kind']);
+export const profile = (p: ModelProfile | undefined) =>
+  p === undefined ? undefined : (word(ModelProfile, p) as Profile);
 
 export function stepSearch(s: PbStepSearch | undefined): StepSearch | undefined {
   return s && { maxDepth: s.maxDepth, maxNodes: s.maxNodes };
@@ -173,13 +181,18 @@ function lease(l: PbLease): Lease {
     limits: subtreeBudget(l.limits) ?? {},
     since: l.since && time(l.since),
     deadline: l.deadline && time(l.deadline),
-    before: { tokens: Number(l.before?.tokens ?? 0n), costMicros: Number(l.before?.costMicros ?? 0n), toolCalls: Number(l.before?.toolCalls ?? 0n) },
+    before: {
+      tokens: Number(l.before?.tokens ?? 0n),
+      costMicros: Number(l.before?.costMicros ?? 0n),
+      toolCalls: Number(l.before?.toolCalls ?? 0n),
+    },
     exhausted: l.exhausted,
   });
 }
 
 export function leafPick(p: LeafPicked): LeafPick {
-  const policy = p.policy === undefined ? undefined : (word(PbPickerPolicy, p.policy).replace('_', '-') as PickerPolicy);
+  const policy =
+    p.policy === undefined ? undefined : (word(PbPickerPolicy, p.policy).replace('_', '-') as PickerPolicy);
   return tidy<LeafPick>({ leafNodeId: p.leafNodeId, reason: p.reason, policy, fallback: p.fallback });
 }
 
@@ -222,8 +235,7 @@ function node(n: PbGraphNode): GraphNode {
     error: n.error,
     scratchpadDocId: n.scratchpadDocId,
     scratchpadTail: n.scratchpadTail,
-    lastTool:
-      n.lastTool && tidy({ callId: n.lastTool.callId, toolName: n.lastTool.toolName, ok: n.lastTool.ok }),
+    lastTool: n.lastTool && tidy({ callId: n.lastTool.callId, toolName: n.lastTool.toolName, ok: n.lastTool.ok }),
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
     verification: n.verification && verification(n.verification),
@@ -245,5 +257,11 @@ function node(n: PbGraphNode): GraphNode {
 }
 
 export function snapshot(g: Graph): GraphSnapshot {
-  return { runId: g.runId, seq: Number(g.seq), status: runStatus(g.status), partial: g.partial, nodes: g.nodes.map(node) };
+  return {
+    runId: g.runId,
+    seq: Number(g.seq),
+    status: runStatus(g.status),
+    partial: g.partial,
+    nodes: g.nodes.map(node),
+  };
 }

@@ -36,7 +36,9 @@ export interface Outcome {
   preview: CommandPreview | undefined;
   /** The fork that does it, if there is one. */
   forkRunId: string | undefined;
-  /** Documents of projects that have changed since: how many, and the first ones. The fork reads them as they are today. */
+  /**
+   * Documents of projects that have changed since: how many, and the first ones. The fork reads them as they are today.
+   */
   changedDocuments: { count: number; ids: readonly string[] };
 }
 
@@ -45,5 +47,8 @@ const ROLES = ['plan', 'execute', 'aggregate', 'research', 'pick'] as const;
 /** The role calls of a preview, with those of each role in words. */
 export function callsOf(preview: CommandPreview): { sum: number; words: string } {
   const found = ROLES.map((role) => ({ n: preview.calls?.[role] ?? 0, role })).filter(({ n }) => n > 0);
-  return { sum: found.reduce((sum, { n }) => sum + n, 0), words: found.map(({ n, role }) => `${n} ${role}`).join(', ') };
+  return {
+    sum: found.reduce((sum, { n }) => sum + n, 0),
+    words: found.map(({ n, role }) => `${n} ${role}`).join(', '),
+  };
 }

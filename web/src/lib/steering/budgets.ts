@@ -20,15 +20,39 @@ export interface Limit {
 
 const OF_SUBTREES: Limit[] = [
   { key: 'maxTokens', field: 'max_tokens', label: 'Tokens', unit: 1, least: 1, most: 1e12, removable: true },
-  { key: 'maxCostMicros', field: 'max_cost_micros', label: 'US dollars', unit: 1e6, least: 0.000001, most: 1e6, removable: true },
+  {
+    key: 'maxCostMicros',
+    field: 'max_cost_micros',
+    label: 'US dollars',
+    unit: 1e6,
+    least: 0.000001,
+    most: 1e6,
+    removable: true,
+  },
   { key: 'maxToolCalls', field: 'max_tool_calls', label: 'Tool calls', unit: 1, least: 1, most: 1e12, removable: true },
-  { key: 'maxWallClockMs', field: 'max_wall_clock_ms', label: 'Minutes', unit: 60_000, least: 1, most: 43_200, removable: false },
+  {
+    key: 'maxWallClockMs',
+    field: 'max_wall_clock_ms',
+    label: 'Minutes',
+    unit: 60_000,
+    least: 1,
+    most: 43_200,
+    removable: false,
+  },
 ];
 
 const OF_RUNS: Limit[] = [
   ...OF_SUBTREES,
   { key: 'maxNodes', field: 'max_nodes', label: 'Nodes', unit: 1, least: 1, most: 1_000_000, removable: false },
-  { key: 'maxParallelSteps', field: 'max_parallel_steps', label: 'Parallel steps', unit: 1, least: 1, most: 256, removable: false },
+  {
+    key: 'maxParallelSteps',
+    field: 'max_parallel_steps',
+    label: 'Parallel steps',
+    unit: 1,
+    least: 1,
+    most: 256,
+    removable: false,
+  },
 ];
 
 /** What can be changed for the whole run, or for the subtree of a node. */
@@ -70,7 +94,9 @@ export function toSubtreeBudget(texts: LimitTexts): SubtreeBudgetInit | undefine
 
 /** A budget of a subtree, as it would be typed. */
 export function textsOf(budget: SubtreeBudget | undefined): LimitTexts {
-  return Object.fromEntries(SUBTREE_LIMITS.map((limit) => [limit.key, current(limit, budget)] as const).filter(([, text]) => text !== ''));
+  return Object.fromEntries(
+    SUBTREE_LIMITS.map((limit) => [limit.key, current(limit, budget)] as const).filter(([, text]) => text !== ''),
+  );
 }
 
 /** A budget of a subtree in words, such as `9,000 tokens, $1.00`. */
@@ -78,13 +104,22 @@ export function subtreeWords(budget: SubtreeBudget): string {
   const words = SUBTREE_LIMITS.flatMap(({ key, label }) => {
     const value = budget[key as keyof SubtreeBudget];
     if (value === undefined) return [];
-    return [key === 'maxCostMicros' ? cost(value) : key === 'maxWallClockMs' ? duration(value) : `${number(value)} ${label.toLowerCase()}`];
+    return [
+      key === 'maxCostMicros'
+        ? cost(value)
+        : key === 'maxWallClockMs'
+          ? duration(value)
+          : `${number(value)} ${label.toLowerCase()}`,
+    ];
   });
   return words.join(', ');
 }
 
 /** The limits that hold now, as they would be typed. */
-export function current(limit: Limit, budgets: Partial<Record<Limit['key'], number | bigint | undefined>> | BudgetChange | undefined): string {
+export function current(
+  limit: Limit,
+  budgets: Partial<Record<Limit['key'], number | bigint | undefined>> | BudgetChange | undefined,
+): string {
   const value = budgets?.[limit.key];
   return value === undefined ? '' : String(Number(value) / limit.unit);
 }

@@ -79,14 +79,19 @@ export class CommandFlow {
   /** Does what the preview says. Returns the outcome once it is done, undefined when it is not. */
   async confirm(): Promise<Outcome | undefined> {
     const [action, seq] = [this.#action, this.preview?.preview?.seq];
-    if (action === undefined || seq === undefined || (this.phase !== 'ready' && this.phase !== 'unanswered')) return undefined;
+    if (action === undefined || seq === undefined || (this.phase !== 'ready' && this.phase !== 'unanswered'))
+      return undefined;
     const before = this.phase;
     this.phase = 'sending';
     this.why = undefined;
     this.overtaken = undefined;
     try {
       const requestId = this.#ids.for({ action, seq });
-      const outcome = await this.#send(action, { validateOnly: false, requestId, expectedSeq: seq }, new AbortController().signal);
+      const outcome = await this.#send(
+        action,
+        { validateOnly: false, requestId, expectedSeq: seq },
+        new AbortController().signal,
+      );
       this.phase = 'done';
       return outcome;
     } catch (error) {

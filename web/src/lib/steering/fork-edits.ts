@@ -21,11 +21,20 @@ export interface ForkFields {
   limits: LimitTexts;
 }
 
-export const noEdits = (): ForkFields => ({ onNode: 'nothing', guidance: '', subtree: false, nodeModel: '', nodeLimits: {}, nodeChange: {}, model: '', limits: {} });
+export const noEdits = (): ForkFields => ({
+  onNode: 'nothing',
+  guidance: '',
+  subtree: false,
+  nodeModel: '',
+  nodeLimits: {},
+  nodeChange: {},
+  model: '',
+  limits: {},
+});
 
 /**
- * The edits that the fields ask for, with the plan that the node is given; undefined while what is chosen is incomplete.
- * Budgets come first: work may need their room.
+ * The edits that the fields ask for, with the plan that the node is given; undefined while what is chosen is
+ * incomplete. Budgets come first: work may need their room.
  */
 export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?: PlanInit): ForkEditInit[] | undefined {
   const edits: ForkEditInit[] = [];
@@ -33,7 +42,8 @@ export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?:
   if (change !== undefined) edits.push({ edit: { case: 'budget', value: { nodeId: '', change } } });
   if (fields.model.trim() !== '') edits.push({ edit: { case: 'model', value: fields.model.trim() } });
   if (nodeId === undefined || fields.onNode === 'nothing') return edits;
-  if (fields.onNode === 'plan') return plan === undefined ? undefined : [...edits, { edit: { case: 'plan', value: { nodeId, plan } } }];
+  if (fields.onNode === 'plan')
+    return plan === undefined ? undefined : [...edits, { edit: { case: 'plan', value: { nodeId, plan } } }];
   if (fields.onNode === 'budget') {
     const own = toChange(limitsOf(false), fields.nodeChange);
     return own === undefined ? undefined : [...edits, { edit: { case: 'budget', value: { nodeId, change: own } } }];

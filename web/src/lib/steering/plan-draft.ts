@@ -1,5 +1,5 @@
-// A plan while a person edits it. Steps that have begun are locked: they keep their place and their content. Every change
-// makes a new draft.
+// A plan while a person edits it. Steps that have begun are locked: they keep their place and their content. Every
+// change makes a new draft.
 
 import { ModelProfile, ResultKind, Strategy } from '../../gen/treeagent/v1/common_pb';
 import type { Plan, PlanStep, StepStatus } from '../projection/model';
@@ -29,7 +29,11 @@ export interface DraftStep {
 }
 
 /** What a step can return, in words. */
-export const DELIVERABLES = { document: 'a document', json: 'data (JSON)', hybrid: 'a document and data (JSON)' } as const;
+export const DELIVERABLES = {
+  document: 'a document',
+  json: 'data (JSON)',
+  hybrid: 'a document and data (JSON)',
+} as const;
 
 export interface DraftBand {
   key: string;
@@ -94,18 +98,41 @@ const inBand = (draft: Draft, b: number, change: (band: DraftBand) => DraftBand)
 const firstFree = (band: DraftBand): number => band.steps.findLastIndex((step) => step.locked) + 1;
 
 /** Bands that have lost their last step go with it. */
-const withoutEmpty = (draft: Draft): Draft => ({ ...draft, bands: draft.bands.filter((band) => band.steps.length > 0) });
+const withoutEmpty = (draft: Draft): Draft => ({
+  ...draft,
+  bands: draft.bands.filter((band) => band.steps.length > 0),
+});
 
 export function changeStep(draft: Draft, { band, step }: Place, change: Partial<DraftStep>): Draft {
-  return inBand(draft, band, (b) => ({ ...b, steps: b.steps.map((s, i) => (i === step && !s.locked ? { ...s, ...change } : s)) }));
+  return inBand(draft, band, (b) => ({
+    ...b,
+    steps: b.steps.map((s, i) => (i === step && !s.locked ? { ...s, ...change } : s)),
+  }));
 }
 
-export function changeBand(draft: Draft, band: number, change: Partial<Pick<DraftBand, 'goal' | 'parallelizable'>>): Draft {
+export function changeBand(
+  draft: Draft,
+  band: number,
+  change: Partial<Pick<DraftBand, 'goal' | 'parallelizable'>>,
+): Draft {
   return inBand(draft, band, (b) => (b.begun ? b : { ...b, ...change }));
 }
 
 export function addStep(draft: Draft, band: number): Draft {
-  const step: DraftStep = { key: newKey(), stepId: '', title: '', reason: '', criteria: '', branchId: '', budget: {}, deliverable: '', profile: '', status: 'pending', locked: false, old: undefined };
+  const step: DraftStep = {
+    key: newKey(),
+    stepId: '',
+    title: '',
+    reason: '',
+    criteria: '',
+    branchId: '',
+    budget: {},
+    deliverable: '',
+    profile: '',
+    status: 'pending',
+    locked: false,
+    old: undefined,
+  };
   return inBand(draft, band, (b) => (b.over ? b : { ...b, steps: [...b.steps, step] }));
 }
 
@@ -166,13 +193,19 @@ export function placeOf(draft: Draft, key: string): Place | undefined {
 /** What keeps the draft from being sent; empty when nothing does. */
 export function draftProblem(draft: Draft): string {
   if (draft.bands.length === 0) return 'A plan needs at least one step.';
-  if (draft.bands.some((band) => band.steps.some((step) => step.title.trim() === ''))) return 'Every step needs a title.';
+  if (draft.bands.some((band) => band.steps.some((step) => step.title.trim() === '')))
+    return 'Every step needs a title.';
   const steps = draft.bands.flatMap((band) => band.steps);
-  if (steps.some((step) => SUBTREE_LIMITS.some((limit) => checkLimit(limit, step.budget[limit.key]) !== ''))) return 'A budget of a step is not a number.';
+  if (steps.some((step) => SUBTREE_LIMITS.some((limit) => checkLimit(limit, step.budget[limit.key]) !== '')))
+    return 'A budget of a step is not a number.';
   return draft.summary.trim() === '' ? 'The plan needs a summary.' : '';
 }
 
-const lines = (text: string): string[] => text.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+const lines = (text: string): string[] =>
+  text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
 
 /** A step as it goes to the server. One that was not changed goes back exactly as it came. */
 function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[number]['steps']>[number] {
@@ -196,7 +229,11 @@ function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[num
 export function toPlan(draft: Draft): PlanInit {
   return {
     summary: draft.summary.trim(),
-    bands: draft.bands.map((band) => ({ goal: band.goal.trim(), parallelizable: band.parallelizable, steps: band.steps.map(stepOf) })),
+    bands: draft.bands.map((band) => ({
+      goal: band.goal.trim(),
+      parallelizable: band.parallelizable,
+      steps: band.steps.map(stepOf),
+    })),
   };
 }
 

@@ -35,7 +35,11 @@ export async function send(runId: string, action: Action, sent: Sent, signal: Ab
     case 'fork': {
       const { expectedSeq: _, ...fork } = request;
       const { preview, forkRunId, changedDocumentIds, changedDocumentCount } = await runs.forkRun(fork, { signal });
-      return { ...of(undefined, forkRunId), preview, changedDocuments: { count: changedDocumentCount, ids: changedDocumentIds } };
+      return {
+        ...of(undefined, forkRunId),
+        preview,
+        changedDocuments: { count: changedDocumentCount, ids: changedDocumentIds },
+      };
     }
   }
 }

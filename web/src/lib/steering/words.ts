@@ -64,10 +64,11 @@ const NODE_ID = /\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
 
 /** What a fork does differently, as the list of runs says it. Nodes have their titles where they are known. */
 export function forkEditWords(fork: Run, title: (nodeId: string) => string | undefined = () => undefined): string {
-  const named = (words: string): string => words.replaceAll(NODE_ID, (id) => {
-    const known = title(id);
-    return known === undefined ? id.slice(-8) : `“${clip(known, 60)}”`;
-  });
+  const named = (words: string): string =>
+    words.replaceAll(NODE_ID, (id) => {
+      const known = title(id);
+      return known === undefined ? id.slice(-8) : `“${clip(known, 60)}”`;
+    });
   return clip(fork.forkEdits.map(named).join('; '), 300);
 }
 

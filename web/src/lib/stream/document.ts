@@ -1,7 +1,7 @@
 // A document while it is written, over one stream that resumes where the text ended.
 //
-// Use it only where all streams of a page share one connection. Over HTTP/1.1 a browser allows six connections per origin,
-// and the run's own stream is the one that a page may hold.
+// Use it only where all streams of a page share one connection. Over HTTP/1.1 a browser allows six connections per
+// origin, and the run's own stream is the one that a page may hold.
 
 import type { DocumentSummary, WatchDocumentResponse } from '../../gen/treeagent/v1/document_service_pb';
 import type { Failure } from '../api/failure';

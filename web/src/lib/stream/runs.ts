@@ -110,7 +110,10 @@ function isNewer(a: Run, b: Run): boolean {
   return a.runId > b.runId;
 }
 
-export type OpenRuns = (request: { pageSize: number; resumeToken: string }, signal: AbortSignal) => AsyncIterable<WatchRunsResponse>;
+export type OpenRuns = (
+  request: { pageSize: number; resumeToken: string },
+  signal: AbortSignal,
+) => AsyncIterable<WatchRunsResponse>;
 
 export interface RunsReader {
   /** After a message; the list may have changed. */
@@ -122,7 +125,12 @@ export interface RunsReader {
 }
 
 /** Keeps `newest` up to date until the signal aborts. */
-export async function followRuns(open: OpenRuns, newest: NewestRuns, to: RunsReader, signal: AbortSignal): Promise<void> {
+export async function followRuns(
+  open: OpenRuns,
+  newest: NewestRuns,
+  to: RunsReader,
+  signal: AbortSignal,
+): Promise<void> {
   await follow<WatchRunsResponse>(
     {
       ends: false,

@@ -100,7 +100,8 @@ impl ConvertFile {
         }
     }
 
-    /// Limits this process for good. A system that does not know a limit goes without it; the import still stops waiting.
+    /// Limits this process for good. A system that does not know a limit goes without it; the import still stops
+    /// waiting.
     fn limit(&self) {
         for (resource, most) in [
             (Resource::As, self.memory_mib.saturating_mul(1024 * 1024)),

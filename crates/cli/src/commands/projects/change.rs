@@ -15,8 +15,8 @@ use crate::{Context, complete};
 
 /// Change the name, the description or the rules of a project
 ///
-/// Runs that are at work follow the new rules from their next tool call on. With several projects a run gets the tools that
-/// all of them offer.
+/// Runs that are at work follow the new rules from their next tool call on. With several projects a run gets the tools
+/// that all of them offer.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Update {

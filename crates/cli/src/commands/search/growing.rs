@@ -19,7 +19,8 @@ use crate::error::CliError;
 /// What a watcher of a run is told.
 pub(super) type Updates = mpsc::Receiver<Result<Update, CliError>>;
 
-/// A folder that follows its run. The log comes first: what a crash keeps from the folder is written by the next process.
+/// A folder that follows its run. The log comes first: what a crash keeps from the folder is written by the next
+/// process.
 pub(super) struct Growing {
     store: Arc<dyn Store>,
     mirror: Mirror,
@@ -30,7 +31,8 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// The folder `root`, which holds `folder`, of the run with this `graph`. The documents in `written` are on the disk.
+    /// The folder `root`, which holds `folder`, of the run with this `graph`. The documents in `written` are on the
+    /// disk.
     pub(super) fn new(
         store: Arc<dyn Store>,
         (root, folder): (Root, &Folder),

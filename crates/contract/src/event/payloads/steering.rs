@@ -9,7 +9,8 @@ use crate::command::{Action, BudgetChange};
 use crate::ids::{NodeId, PlanId, RunId};
 
 payloads! {
-    /// Payload of `tree.budget_exhausted`. The budget is that of the run if its node is the root, else that of its subtree.
+    /// Payload of `tree.budget_exhausted`. The budget is that of the run if its node is the root, else that of its
+    /// subtree.
     BudgetExhausted {
         /// The budget's key, such as `maxWallClockMs`.
         budget: String,
@@ -21,8 +22,8 @@ payloads! {
         #[serde(default)]
         reserved: u64,
     }
-    /// Payload of `tree.lease_covered`. The node's subtree has used more than its lease, and an account above takes that
-    /// over.
+    /// Payload of `tree.lease_covered`. The node's subtree has used more than its lease, and an account above takes
+    /// that over.
     LeaseCovered {
         /// The budget's key, such as `maxTokens`.
         budget: String,
@@ -143,11 +144,13 @@ payloads! {
         /// The model of the node and everything below it from here on, if that changes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
-        /// What the node and everything below it may use from here on, if it had ended and that has a budget of its own.
+        /// What the node and everything below it may use from here on, if it had ended and that has a budget of its
+        /// own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<SubtreeBudget>,
     }
-    /// Payload of `tree.budget_set`. The budgets are those of the run if its node is the root, else those of its subtree.
+    /// Payload of `tree.budget_set`. The budgets are those of the run if its node is the root, else those of its
+    /// subtree.
     BudgetSet {
         /// Who changed it.
         #[serde(default)]

@@ -55,8 +55,8 @@ impl RoleModel for Writer {
     }
 }
 
-/// What the stream of a call says, with the milliseconds at which it says it: text, `?` and `!` for a tool call, and the
-/// end as `E`.
+/// What the stream of a call says, with the milliseconds at which it says it: text, `?` and `!` for a tool call, and
+/// the end as `E`.
 async fn said(model: Writer) -> Vec<(u128, String)> {
     let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
     let server = RoleServer::new(Models::with_default(Arc::new(model)), tools);

@@ -285,8 +285,8 @@ struct AggregatorView {
     left_out: Vec<String>,
 }
 
-/// The children that the aggregator's prompt shows. Of a long homework the summaries of the branches tell what the first
-/// tasks found.
+/// The children that the aggregator's prompt shows. Of a long homework the summaries of the branches tell what the
+/// first tasks found.
 pub(in crate::llm) fn shown_children(input: &AggregateInput) -> &[ChildOutcome] {
     match &input.homework {
         Some(_) => &input.children[input.children.len().saturating_sub(homework::TASKS)..],

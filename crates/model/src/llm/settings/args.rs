@@ -99,7 +99,8 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_max_output_tokens: String,
-    /// How much models reason that can: none, minimal, low, medium, high, xhigh or max, or fast=low,balanced=medium,powerful=high [default: as the provider chooses]
+    /// How much models reason that can: none, minimal, low, medium, high, xhigh or max, or
+    /// fast=low,balanced=medium,powerful=high [default: as the provider chooses]
     #[arg(
         long,
         env = "TREE_AGENT_MODEL_EFFORT",
@@ -123,7 +124,8 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_requests_per_minute: String,
-    /// Tokens in a minute, of prompts and answers, at one provider: one number, or openai=N,anthropic=N,gemini=N [default: no limit]
+    /// Tokens in a minute, of prompts and answers, at one provider: one number, or openai=N,anthropic=N,gemini=N
+    /// [default: no limit]
     #[arg(
         long,
         env = "TREE_AGENT_MODEL_TOKENS_PER_MINUTE",

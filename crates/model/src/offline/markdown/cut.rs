@@ -7,8 +7,8 @@ use std::ops::Range;
 const AHEAD: usize = 64;
 
 /// Cuts `text` into ranges of at most `max` bytes that cover all of it. A cut stands, in order of preference, after a
-/// line, a sentence, a word, a punctuation mark, or anything else that is not part of a word. Only a word that takes half
-/// of `max` is cut itself.
+/// line, a sentence, a word, a punctuation mark, or anything else that is not part of a word. Only a word that takes
+/// half of `max` is cut itself.
 pub(super) fn windows(text: &str, max: usize) -> Vec<Range<usize>> {
     let mut windows = Vec::new();
     let mut from = 0;
@@ -46,8 +46,8 @@ fn is_word(c: char) -> bool {
 
 /// Cuts `text` into stretches in which sentence ends can be looked for in linear time, each with its place. After a
 /// full stop Unicode's rules look ahead for the next letter, and the library does so again for every space, quotation
-/// mark and bracket that follows: without a letter that is quadratic. So a stretch ends [`AHEAD`] characters after a full
-/// stop, unless something that is sure to end the search comes first. No sentence ends where a stretch does.
+/// mark and bracket that follows: without a letter that is quadratic. So a stretch ends [`AHEAD`] characters after a
+/// full stop, unless something that is sure to end the search comes first. No sentence ends where a stretch does.
 pub(super) fn stretches(text: &str) -> Vec<(usize, &str)> {
     let mut stretches = Vec::new();
     let (mut from, mut since) = (0, None);

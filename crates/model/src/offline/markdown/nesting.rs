@@ -5,8 +5,8 @@ const TAB: usize = 4;
 /// Columns by which a list within a list is moved to the right, at the least.
 const LEVEL: usize = 2;
 
-/// Whether quotations and lists in `body` may stand more than `most` levels within each other. Looks at each byte a fixed
-/// number of times, and would rather say yes.
+/// Whether quotations and lists in `body` may stand more than `most` levels within each other. Looks at each byte a
+/// fixed number of times, and would rather say yes.
 pub(super) fn is_deeper(body: &str, most: usize) -> bool {
     body.lines().any(|line| {
         let (levels, indent) = opened(line);
