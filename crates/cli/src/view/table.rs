@@ -1,7 +1,7 @@
 //! Tables: columns as wide as what is in them, a header, and a last column that takes the room that is left.
 //!
-//! A listing may be wider than the window: nothing in it is cut but the last column. A table that is drawn again and again
-//! is cut to the window, because a line that wraps would be drawn over.
+//! A listing may be wider than the window: nothing in it is cut but the last column. A table that is drawn again and
+//! again is cut to the window, because a line that wraps would be drawn over.
 
 use super::paint::{Paint, Palette, fit, width};
 use super::printable::one_line;
@@ -65,8 +65,8 @@ impl Table {
         self.lines(palette, &widths, columns.saturating_sub(used).max(LAST_MIN))
     }
 
-    /// The same in at most `columns`, whatever has to give way: first the widest columns, then those of the `expendable`
-    /// headers, one after the other, then what stands at the end of a line.
+    /// The same in at most `columns`, whatever has to give way: first the widest columns, then those of the
+    /// `expendable` headers, one after the other, then what stands at the end of a line.
     pub(crate) fn render_within(&self, palette: Palette, columns: usize, expendable: &[&str]) -> Vec<String> {
         let mut widths = self.widths();
         let is_too_wide = |widths: &[Option<usize>]| {
@@ -142,18 +142,11 @@ mod tests {
         let lines = table.render(Palette { colour: false }, 32);
         assert_eq!(lines, ["ID  NAME  OBJECTIVE", "1   木    What is a lease, and…", "22        x"]);
     }
+
     #[test]
     fn a_table_that_is_drawn_is_never_wider_than_the_window() {
         let mut table = Table::new(&["ID", "STATUS", "MODEL", "OBJECTIVE"]);
-        let row = |id, model, objective| {
-            ["\u{2713} completed", model, objective].map(Cell::plain).into_iter().fold(
-                vec![Cell::plain(id)],
-                |mut row, cell| {
-                    row.push(cell);
-                    row
-                },
-            )
-        };
+        let row = |id, model, objective| [id, "✓ completed", model, objective].map(Cell::plain).to_vec();
         table.push(row("36db7087", "scripted:latency_ms=300,fanout=3", "What is a lease?"));
         table.push(row("7a7f0686", "offline", "木木木木木木木木木木木木木木木木"));
         let drawn = |columns| table.render_within(Palette { colour: false }, columns, &["MODEL"]);

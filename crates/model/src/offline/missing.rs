@@ -89,8 +89,8 @@ pub(super) async fn look_for(
 }
 
 /// Looks again for words that steps have called missing, because documents may have been added since: while the run
-/// worked, or before a fork that keeps the step. Returns those that no document contains now either, and what is said of
-/// others, as in [`Missing::unquoted`]. If nothing can be looked for any more, the judgement of the steps stands.
+/// worked, or before a fork that keeps the step. Returns those that no document contains now either, and what is said
+/// of others, as in [`Missing::unquoted`]. If nothing can be looked for any more, the judgement of the steps stands.
 pub(super) async fn look_again(
     io: &RoleIo,
     absent: Vec<String>,

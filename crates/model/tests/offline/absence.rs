@@ -310,7 +310,8 @@ async fn a_comparison_names_what_is_missing() {
     }
 }
 
-/// A step judges when it searches. A document may come later: while the run works, or before a fork that keeps the step.
+/// A step judges when it searches. A document may come later: while the run works, or before a fork that keeps the
+/// step.
 #[tokio::test]
 async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() {
     let objective = "What is the zirvane? What does the pilot do? What is a frobnix?";
