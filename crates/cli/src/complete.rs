@@ -6,17 +6,19 @@
 
 mod bash;
 mod server;
+mod unquoted;
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
 use clap::CommandFactory;
 use clap_complete::CompleteEnv;
-use clap_complete::env::{Elvish, EnvCompleter, Fish, Powershell, Shells, Zsh};
+use clap_complete::env::{Elvish, EnvCompleter, Powershell, Shells};
 
 pub(crate) use server::{models, nodes, projects, runs};
 
 use self::bash::Bash;
+use self::unquoted::{Fish, Zsh};
 use crate::args::Cli;
 
 /// The variable that tells this program to complete for a shell.

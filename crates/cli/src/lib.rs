@@ -110,8 +110,10 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::ConvertFile(_) => None,
         _ => {
             let writer = BoxMakeWriter::new(|| LogWriter);
-            let started = telemetry::init_to("cli", &filter, LogFormat::Text, writer);
-            Some(started.map_err(|e| CliError::Usage(e.to_string()))?)
+            // A problem with these arguments is reported below, where warnings are written.
+            let connector = connect.check(&mut Problems::default());
+            let started = telemetry::init_to("cli", &filter, LogFormat::Text, &connector, writer);
+            Some(started.map_err(|e| CliError::Usage(tree_agent_runtime::errors::chain(&e)))?)
         }
     };
     let mut problems = Problems::default();

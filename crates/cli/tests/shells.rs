@@ -32,14 +32,18 @@ fn completions(server: &str) -> Vec<(String, String)> {
     ]
 }
 
-/// Names that somebody else chose, in each of the quotes of Bash. Other shells complete nothing in a quote.
-fn quoted() -> Vec<(String, String)> {
+/// Names that somebody else chose, in each of the quotes of `shell`, and from the middle.
+fn quoted(shell: &str) -> Vec<(String, String)> {
     let case = |typed: &str, becomes: &str| (typed.to_owned(), becomes.to_owned());
     assert_eq!(HOSTILE_NAME, "it's $(touch run)");
+    let in_single = if shell == "fish" { r"'it\'s $(touch run)'" } else { r"'it'\''s $(touch run)'" };
+    let escaped = r"tree-agent run why --project it\'s\ \$\(touch\ run\)";
     vec![
-        case("tree-agent run why --project it", r"tree-agent run why --project it\'s\ \$\(touch\ run\)"),
+        case("tree-agent run why --project it", escaped),
+        case(r"tree-agent run why --project it\'s\ ", escaped),
         case("tree-agent run why --project \"it", r#"tree-agent run why --project "it's \$(touch run)""#),
-        case("tree-agent run why --project 'it", r"tree-agent run why --project 'it'\''s $(touch run)'"),
+        case("tree-agent run why --project \"it's ", r#"tree-agent run why --project "it's \$(touch run)""#),
+        case("tree-agent run why --project 'it", &format!("tree-agent run why --project {in_single}")),
     ]
 }
 
@@ -64,8 +68,7 @@ async fn completes(shell: &str, arguments: &[&str], set_up: &str) {
         // Quoted, so that the echo of the command is no answer to it.
         terminal.press(&format!("{set_up}; export TREE_AGENT_SERVER={server}; echo set'-'up\n"));
         terminal.wait_for_text("set-up");
-        let quoted = if shell == "bash" { quoted() } else { Vec::new() };
-        for (typed, becomes) in completions(&server).into_iter().chain(quoted) {
+        for (typed, becomes) in completions(&server).into_iter().chain(quoted(&shell)) {
             terminal.press(&typed);
             terminal.wait_for_text(&typed);
             terminal.press("\t");

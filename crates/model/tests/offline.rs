@@ -63,7 +63,7 @@ struct Runner {
     fail: Option<&'static str>,
     /// Steps with this in their title, or with this id, never begin, because a budget is used up.
     cuts: Option<&'static str>,
-    /// A document, path and body, that is added when all steps have ended.
+    /// A document, path and body, that is added when the root has planned and all steps have ended.
     added: Option<(&'static str, &'static str)>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
@@ -77,7 +77,7 @@ struct Done {
     tree: String,
     /// The primary document.
     document: String,
-    /// Tool calls made in the whole subtree.
+    /// Of tools, in the whole subtree.
     calls: usize,
     payload: serde_json::Map<String, serde_json::Value>,
 }
@@ -106,9 +106,9 @@ impl Runner {
     }
 
     fn io(&self, phase: &'static str) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
-        let caller = Caller::new(self.run, self.context.clone());
-        let (io, updates) = RoleIo::new(self.tools.tool_set(caller), phase);
-        (io.allowing(Allowance { tool_calls: self.tool_calls, ..Allowance::default() }), updates)
+        let tools = self.tools.tool_set(Caller::new(self.run, self.context.clone()));
+        let (io, updates) = RoleIo::new(tools, phase);
+        (io.allowing(Allowance { tool_calls: self.tool_calls, ..Default::default() }), updates)
     }
 
     /// Makes a call while its updates are read; says how many tool calls it made.
@@ -140,12 +140,18 @@ impl Runner {
         futures::join!(working, reading)
     }
 
+    fn add_at(&self, depth: u32) {
+        if let Some((path, body)) = self.added.filter(|_| depth == 0) {
+            self.documents.add_source(self.context.project_ids[0], path, body);
+        }
+    }
+
     fn begins(&self, step: &StepDraft) -> bool {
         self.cuts.is_none_or(|cut| !step.title.contains(cut) && step.id.as_str() != cut)
     }
 
     async fn run(&self) -> Done {
-        let title = self.objective.lines().next().unwrap_or_default().to_owned();
+        let title = self.objective.lines().next().unwrap_or_default();
         let root = StepDraft::new(tree_agent_contract::StepId::new("root"), title);
         self.node(NodeId::root(self.run), root, 0, vec![]).await
     }
@@ -159,30 +165,13 @@ impl Runner {
     ) -> BoxFuture<'_, Done> {
         async move {
             let mut call = CallContext {
-                run_id: self.run,
                 node_id: id,
-                attempt: 1,
-                objective: self.objective.clone(),
-                title: step.title.clone(),
                 reason: step.reason.clone(),
                 success_criteria: step.success_criteria.clone(),
                 depth,
                 budgets: self.budgets.clone(),
-                context: self.context.clone(),
                 model: "offline".into(),
-                scratchpad_tail: String::new(),
-                sibling_index: 0,
-                allowance: Default::default(),
-                finish: None,
-                read_only: false,
-                origin_run_id: None,
-                guidance: Vec::new(),
-                deliverable: None,
-                profile: None,
-                started_at: None,
-                time_left_ms: None,
-                answers: None,
-                siblings: Vec::new(),
+                ..context(self, &step.title)
             };
             let mut tree = format!("{}- {}\n", "  ".repeat(depth as usize), step.title);
             if self.fail.is_some_and(|title| step.title.contains(title)) {
@@ -196,8 +185,7 @@ impl Runner {
                     error: Some("the disk is on fire".into()),
                     artifacts: vec![],
                 };
-                let (document, payload) = Default::default();
-                return Done { outcome, tree, document, calls: 0, payload };
+                return Done { outcome, tree, document: "".into(), calls: 0, payload: Default::default() };
             }
             let input = PlanInput {
                 homework: None,
@@ -235,9 +223,7 @@ impl Runner {
                         children.push(child.outcome);
                     }
                 }
-                if let Some((path, body)) = self.added.filter(|_| depth == 0) {
-                    self.documents.add_source(self.context.project_ids[0], path, body);
-                }
+                self.add_at(depth);
                 let input = AggregateInput {
                     homework: None,
                     call: call.clone(),
@@ -254,6 +240,7 @@ impl Runner {
                 }
                 (output.artifacts, output.result)
             } else {
+                self.add_at(depth);
                 let input = ExecuteInput { task: None, call: call.clone(), earlier };
                 let (output, made) = self.call("execute", async |io| Offline.execute(&input, io).await).await;
                 output.validate().unwrap();

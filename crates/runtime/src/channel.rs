@@ -195,6 +195,16 @@ impl Connector {
         InterceptedService::new(self.endpoint(url).connect_lazy(), metadata)
     }
 
+    /// A single connection for the client of a library, which sends what it likes. If `secret` names something that it
+    /// sends, fails when that must not be sent to `url`. Made lazily.
+    pub fn lent(&self, url: &str, secret: Option<&str>) -> Result<Channel, ConnectError> {
+        let url: Uri = url.parse().ok().filter(is_server_url).ok_or(ConnectError::Url)?;
+        if let Some(secret) = secret.filter(|_| !self.allow_plaintext_token) {
+            PlaintextToken::check(secret, &url)?;
+        }
+        Ok(self.endpoint(url).connect_lazy())
+    }
+
     /// A single connection, made now. Fails if the server does not answer or its certificate is not accepted.
     pub async fn connect(&self, url: &str) -> Result<Peers, ConnectError> {
         let url: Uri = url.parse().ok().filter(is_server_url).ok_or(ConnectError::Url)?;

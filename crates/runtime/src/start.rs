@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::channel::ConnectArgs;
 use crate::config::{ListenArgs, LogArgs, Problems};
 use crate::listen::{self, BindError};
 use crate::telemetry::{self, Telemetry, TelemetryError};
@@ -35,12 +36,13 @@ pub struct Startup {
     _telemetry: Telemetry,
 }
 
-/// Checks the whole configuration (`check` does the service's own part) and starts telemetry. One error lists all
+/// Checks the whole configuration (`check` does the service's own part, with `connect`) and starts telemetry. One error lists all
 /// problems, and nothing is bound before. Must be called in a runtime, once per process.
 pub fn configure<T>(
     service: &'static str,
     listen: &ListenArgs,
     log: &LogArgs,
+    connect: &ConnectArgs,
     default_port: u16,
     check: impl FnOnce(&mut Problems) -> T,
 ) -> Result<(T, Startup), StartError> {
@@ -49,7 +51,9 @@ pub fn configure<T>(
     let format = log.format(&mut problems);
     let config = check(&mut problems);
     problems.finish()?;
-    let telemetry = telemetry::init(service, &log.filter, format)?;
+    // A problem with these arguments is the service's own to report.
+    let connector = connect.check(&mut Problems::default());
+    let telemetry = telemetry::init(service, &log.filter, format, &connector)?;
     Ok((config, Startup { address, _telemetry: telemetry }))
 }
 

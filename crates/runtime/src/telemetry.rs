@@ -1,6 +1,7 @@
 //! Logs on stderr, and OpenTelemetry traces if a collector is configured.
 //!
-//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set; trace context travels between services
+//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set, over TLS if it is an https:// URL; trace
+//! context travels between services
 //! in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers). A run outlives the
 //! request that created it and the drivers that drive it, so no span can be the parent of all its work. Its trace id is
 //! the run's id instead ([`join_run`]), so the run's id leads to its trace.
@@ -14,6 +15,7 @@ use opentelemetry::propagation::{Extractor, Injector};
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider as _,
 };
+use opentelemetry_otlp::WithTonicConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -26,6 +28,13 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 use tree_agent_contract::RunId;
+
+use crate::channel::{ConnectError, Connector};
+
+/// The variables that name the collector, the one that counts first.
+const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+/// The variables of what is sent to it with each call, such as a token.
+const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +68,16 @@ pub enum TelemetryError {
         /// What the parser said.
         source: tracing_subscriber::filter::ParseError,
     },
+    /// The collector cannot be connected to.
+    #[error("{variable}")]
+    Collector {
+        /// The variable that names the collector.
+        variable: &'static str,
+        /// Why.
+        source: ConnectError,
+    },
     /// The exporter cannot be built.
-    #[error("OTEL_EXPORTER_OTLP_ENDPOINT: traces cannot be exported")]
+    #[error("traces cannot be exported")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
     /// Something in this process logs already.
     #[error("logging was started twice in one process")]
@@ -93,9 +110,14 @@ pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
 }
 
 /// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of
-/// `TREE_AGENT_LOG`.
-pub fn init(service: &'static str, filter: &str, format: LogFormat) -> Result<Telemetry, TelemetryError> {
-    init_to(service, filter, format, BoxMakeWriter::new(std::io::stderr))
+/// `TREE_AGENT_LOG`. Traces go to a collector over `connector`.
+pub fn init(
+    service: &'static str,
+    filter: &str,
+    format: LogFormat,
+    connector: &Connector,
+) -> Result<Telemetry, TelemetryError> {
+    init_to(service, filter, format, connector, BoxMakeWriter::new(std::io::stderr))
 }
 
 /// The same with log lines written to `writer`, for a program that draws on stderr.
@@ -103,6 +125,7 @@ pub fn init_to(
     service: &'static str,
     filter: &str,
     format: LogFormat,
+    connector: &Connector,
     writer: BoxMakeWriter,
 ) -> Result<Telemetry, TelemetryError> {
     let env_filter = env_filter(filter)?;
@@ -114,7 +137,7 @@ pub fn init_to(
         LogFormat::Text => lines.boxed(),
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
-    let provider = exporting_provider(service)?;
+    let provider = exporting_provider(service, connector)?;
     let spans = provider.as_ref().map(|provider| exported_spans(provider, service));
     tracing_subscriber::registry().with(env_filter).with(lines).with(spans).try_init()?;
     Ok(Telemetry(provider))
@@ -156,16 +179,26 @@ where
     tracing_opentelemetry::layer().with_tracer(provider.tracer(service)).with_filter(ours)
 }
 
-fn exporting_provider(service: &'static str) -> Result<Option<SdkTracerProvider>, TelemetryError> {
-    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none_or(|endpoint| endpoint.is_empty()) {
-        return Ok(None);
-    }
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build()?;
+fn exporting_provider(
+    service: &'static str,
+    connector: &Connector,
+) -> Result<Option<SdkTracerProvider>, TelemetryError> {
+    let Some((variable, url)) = first_set(&COLLECTOR) else { return Ok(None) };
+    let secret = first_set(&HEADERS).map(|(variable, _)| variable);
+    let channel =
+        connector.lent(&url, secret).map_err(|source| TelemetryError::Collector { variable, source })?;
+    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_channel(channel).build()?;
     let resource = Resource::builder().with_service_name(format!("tree-agent-{service}")).build();
     let provider = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
     opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
     EXPORTING.store(true, Ordering::Relaxed);
     Ok(Some(provider))
+}
+
+/// The first of these variables that has a value.
+fn first_set(variables: &[&'static str]) -> Option<(&'static str, String)> {
+    let value = |variable| std::env::var(variable).ok().filter(|value| !value.trim().is_empty());
+    variables.iter().find_map(|variable| Some((*variable, value(variable)?)))
 }
 
 /// Client interceptor that adds the current span's trace context to a call.
@@ -257,7 +290,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_bad_filter_names_its_variable() {
-        let error = init("test", "a=b=c", LogFormat::Text).unwrap_err();
+        let error = init("test", "a=b=c", LogFormat::Text, &Connector::default()).unwrap_err();
         assert!(error.to_string().contains("TREE_AGENT_LOG"), "{error}");
     }
 }

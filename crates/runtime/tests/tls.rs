@@ -72,6 +72,28 @@ async fn a_server_of_a_trusted_authority_is_connected_to() {
     }
 }
 
+/// As the exporter of traces uses it.
+#[tokio::test]
+async fn a_connection_for_a_library_is_encrypted_and_carries_no_secret_in_clear() {
+    let world = World::start(&["localhost"]).await;
+    let answer = async |channel: tonic::transport::Channel| {
+        let request = Request::new(HealthCheckRequest::default());
+        HealthClient::new(channel).check(request).await
+    };
+    let url = world.url("localhost");
+    answer(world.connector().lent(&url, Some("X_HEADERS")).unwrap()).await.unwrap();
+    let unknown = answer(Connector::default().lent(&url, None).unwrap()).await.unwrap_err();
+    assert_eq!(unknown.code(), tonic::Code::Unavailable, "{unknown}");
+    let refused = Connector::default().lent("http://0.0.0.0:4317", Some("X_HEADERS")).unwrap_err();
+    assert!(refused.to_string().starts_with("X_HEADERS would cross the network unencrypted"), "{refused}");
+    for (url, secret) in [("http://127.0.0.1:4317", Some("X_HEADERS")), ("http://collector:4317", None)] {
+        Connector::default().lent(url, secret).unwrap();
+    }
+    Connector::default().allow_plaintext_token().lent("http://collector:4317", Some("X_HEADERS")).unwrap();
+    let error = Connector::default().lent("collector:4317", None).unwrap_err();
+    assert!(matches!(error, ConnectError::Url), "{error}");
+}
+
 #[tokio::test]
 async fn a_server_that_nobody_vouches_for_is_refused() {
     let world = World::start(&["localhost"]).await;

@@ -32,14 +32,15 @@ struct Args {
 async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
-    let (config, startup) = configure("aggregator", &args.listen, &args.log, DEFAULT_PORT, |problems| {
-        let role_token = args.role_token.check(problems);
-        Config {
-            role: args.role.check(&role_token, problems),
-            role_token,
-            server: args.listen.server(problems),
-        }
-    })?;
+    let (config, startup) =
+        configure("aggregator", &args.listen, &args.log, &args.role.connect, DEFAULT_PORT, |problems| {
+            let role_token = args.role_token.check(problems);
+            Config {
+                role: args.role.check(&role_token, problems),
+                role_token,
+                server: args.listen.server(problems),
+            }
+        })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
     let (listener, shutdown) = startup.listen().await?;
     tracing::info!(address = %listener.local_addr()?, model = config.role.default_model(), "aggregator is ready");

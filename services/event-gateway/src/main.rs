@@ -73,7 +73,7 @@ async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
     let ((config, storage), startup) =
-        configure("event-gateway", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+        configure("event-gateway", &args.listen, &args.log, &args.connect, DEFAULT_PORT, |problems| {
             (args.config(problems), args.storage.check(problems))
         })?;
     let (listener, shutdown) = startup.listen().await?;

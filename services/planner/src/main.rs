@@ -45,7 +45,7 @@ async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
     let ((config, storage), startup) =
-        configure("planner", &args.listen, &args.log, DEFAULT_PORT, |problems| {
+        configure("planner", &args.listen, &args.log, &args.role.connect, DEFAULT_PORT, |problems| {
             let storage = args.storage.check(problems);
             let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
             let role_token = args.role_token.check(problems);

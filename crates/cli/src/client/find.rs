@@ -26,6 +26,7 @@ impl Client {
                 let runs = self.newest(*n, "").await?;
                 let missing = || match runs.len() {
                     0 => CliError::Usage(NO_RUNS.into()),
+                    1 => CliError::Usage(format!("@{n} does not exist: there is only one run")),
                     found => CliError::Usage(format!("@{n} does not exist: there are only {found} runs")),
                 };
                 runs.get(n - 1).map(|run| run.run_id).ok_or_else(missing)

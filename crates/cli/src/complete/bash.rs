@@ -83,6 +83,11 @@ pub(super) fn words() -> Option<Vec<OsString>> {
     Some(line.words.into_iter().map(OsString::from).collect())
 }
 
+/// A word that is being typed, without its quotes and backslashes.
+pub(super) fn unquoted(word: &str) -> Option<String> {
+    Line::parse(word)?.words.pop()
+}
+
 /// A command line up to the cursor.
 #[derive(Debug, PartialEq)]
 struct Line {
@@ -137,8 +142,14 @@ impl Line {
     /// The beginning of the last word that Bash keeps, because it cut the word there.
     fn kept(&self, replaced: &str) -> &str {
         let word = self.words.last().map(String::as_str).unwrap_or_default();
-        let replaced =
-            Self::parse(replaced).and_then(|line| line.words.into_iter().last()).unwrap_or_default();
+        // Of a word in quotes, Bash tells what follows the quote.
+        let quote = match self.quote {
+            Quote::Double if !replaced.starts_with('"') => "\"",
+            Quote::Single if !replaced.starts_with('\'') => "'",
+            _ => "",
+        };
+        let replaced = Self::parse(&format!("{quote}{replaced}"));
+        let replaced = replaced.and_then(|line| line.words.into_iter().last()).unwrap_or_default();
         word.strip_suffix(&*replaced).unwrap_or_default()
     }
 }
@@ -183,6 +194,8 @@ mod tests {
         assert_eq!(word("--model llm:f").kept("f"), "llm:");
         assert_eq!(word("watch 0190").kept("0190"), "");
         assert_eq!(word("--project my\\ pr").kept("my\\ pr"), "");
+        assert_eq!(word("--project 'my pr").kept("my pr"), "");
+        assert_eq!(word("--project \"my \\$pr").kept("my \\$pr"), "");
         assert_eq!(escaped("my project (old)"), "my\\ project\\ \\(old\\)");
     }
 

@@ -69,8 +69,10 @@ impl Live {
 
     /// Columns and rows of the window.
     pub(crate) fn window() -> (usize, usize) {
-        let (columns, rows) = terminal::size().unwrap_or((80, 24));
-        (usize::from(columns).max(20), usize::from(rows).max(4))
+        // Some terminals do not know their size, and say 0.
+        let known = terminal::size().ok().filter(|(columns, rows)| *columns > 0 && *rows > 0);
+        let (columns, rows) = known.unwrap_or((80, 24));
+        (usize::from(columns).max(2), usize::from(rows).max(4))
     }
 
     /// Draws the lines, cut to the window, over what was drawn before.

@@ -79,11 +79,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let quoted = told::Held::of(&merged);
     let was_read = !io.ran_out_of_tool_calls();
     let mut unquoted = told::unquoted(input, &notes);
-    let (absent, again) = match input.call.depth {
-        0 => missing::look_again(io, absent).await?,
-        _ => (absent, Vec::new()),
-    };
-    unquoted.extend(again);
+    let (absent, found) = missing::look_again(io, absent).await?;
+    unquoted.extend(found);
     let (absent, unquoted) = told::consistent(absent, unquoted, &quoted);
     let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
     let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
@@ -272,7 +269,7 @@ fn gaps_of(child: &ChildOutcome, absent: &[String]) -> Vec<String> {
             match assessment {
                 Some(a) if !a.met => {
                     let why = a.notes.as_deref().unwrap_or("it did not meet its criteria");
-                    let why = told::without_former_absence(child, why, absent);
+                    let why = told::without_former_absence(why, absent);
                     vec![format!("“{title}”: {}", short(&why, 1_000))]
                 }
                 _ if child.partial => vec![format!("“{title}” is partial.")],

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tree_agent_contract::text::ELLIPSIS;
+
 use super::rank::{Passage, Ranked};
 use super::words::listed;
 use super::{LABEL, short};
@@ -196,14 +198,37 @@ pub(super) fn remark(best: &[&Ranked], asked: &Asked<'_>) -> Option<String> {
     })
 }
 
+/// The beginning of [`absence`].
+const ABSENCE: &str = "No document contains the word";
+
 /// The gap for terms that occur nowhere. It says what was searched for: a word, not what it means.
 pub(super) fn absence(absent: &[String]) -> Option<String> {
     let quoted: Vec<String> = absent.iter().map(|t| format!("“{t}”")).collect();
     match quoted.as_slice() {
         [] => None,
-        [one] => Some(format!("No document contains the word {one}.")),
-        [rest @ .., last] => Some(format!("No document contains the word {} or {last}.", rest.join(", "))),
+        [one] => Some(format!("{ABSENCE} {one}.")),
+        [rest @ .., last] => Some(format!("{ABSENCE} {} or {last}.", rest.join(", "))),
     }
+}
+
+/// `said` without those sentences of [`absence`] that name a word which is not absent, also if they are cut.
+pub(super) fn without_absence(said: &str, is_absent: impl Fn(&str) -> bool) -> String {
+    let mut parts = said.split(ABSENCE);
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find("”.").map(|at| at + "”.".len());
+        let cut = part.find(ELLIPSIS).map(|at| at + ELLIPSIS.len_utf8());
+        let (words, rest) = part.split_at(end.into_iter().chain(cut).min().unwrap_or(part.len()));
+        let mut words_named = words.split('“').skip(1).filter_map(|word| word.split('”').next());
+        if words_named.all(&is_absent) {
+            kept.extend([ABSENCE, words]);
+            kept.push_str(rest);
+        } else {
+            let rest = if kept.is_empty() || kept.ends_with(' ') { rest.trim_start() } else { rest };
+            kept.push_str(rest);
+        }
+    }
+    kept.trim_end().to_owned()
 }
 
 /// The first of `titles`, and how many more there are: at most `most` together.
@@ -278,5 +303,17 @@ mod tests {
         // A word that is absent counts once.
         let weak = remark(&[&rare], 3).unwrap();
         assert!(weak.ends_with("The best mentions 1 of its 6 key terms (sprocket)."), "{weak}");
+    }
+    #[test]
+    fn words_that_are_found_later_are_not_called_missing_again() {
+        let of = |said: &str| without_absence(said, |word| ["hasp", "gimlet"].contains(&word));
+        let kept = "No document contains the word “hasp” or “gimlet”.";
+        assert_eq!(of(kept), kept);
+        assert_eq!(of("Nothing was found. No document contains the word “awl”."), "Nothing was found.");
+        let nested =
+            format!("“What is an awl?”: Nothing. No document contains the word “awl”. “And?”: {kept} Two.");
+        assert_eq!(of(&nested), format!("“What is an awl?”: Nothing. “And?”: {kept} Two."));
+        assert_eq!(of("Nothing. No document contains the word “hasp”, “aw…"), "Nothing.");
+        assert_eq!(of(""), "");
     }
 }

@@ -33,7 +33,11 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     // The scratchpad of a branch tells what its earlier tasks were to do.
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     // A part of the notes would mislead.
-    let notes = if notes.is_cut { Notes::default() } else { notes };
+    let mut notes = if notes.is_cut { Notes::default() } else { notes };
+    if missing::look_again(io, notes.absent.clone()).await?.0.len() < notes.absent.len() {
+        // Documents have come since its planner looked.
+        notes = Notes::default();
+    }
     let mut terms = brief.terms();
     // Steps before have searched for the words of a comparison.
     let searched = if brief.compares.is_some() { Vec::new() } else { notes.searched(&terms) };

@@ -143,17 +143,11 @@ pub(super) fn consistent(
     (absent, unquoted)
 }
 
-/// What a step says of its result, without its sentence about missing words if some of them are not `absent` any more.
-pub(super) fn without_former_absence(child: &ChildOutcome, said: &str, absent: &[String]) -> String {
-    let payload = child.result.as_ref().and_then(|result| result.json_payload.as_ref());
-    let former: Vec<String> =
-        payload.into_iter().flat_map(|p| findings::words(p, "absent")).map(str::to_owned).collect();
-    match document::absence(&former) {
-        Some(sentence) if former.iter().any(|word| !absent.contains(word)) => {
-            said.replace(&sentence, "").trim().to_owned()
-        }
-        _ => said.to_owned(),
-    }
+/// What a step says of its result, without what it or a step below has said of missing words that are not `absent` any
+/// more.
+pub(super) fn without_former_absence(said: &str, absent: &[String]) -> String {
+    let absent: HashSet<Vec<Vec<String>>> = absent.iter().map(|word| stems_of(word)).collect();
+    document::without_absence(said, |word| absent.contains(&stems_of(word)))
 }
 
 /// What a word is compared by, in whatever form.

@@ -334,6 +334,21 @@ async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() 
         let is_missing = said.starts_with("No document");
         assert_eq!(done.document.contains("the word “zirvane”."), is_missing, "{}", done.document);
     }
+    // A root that does the work itself, by what its planner has found out.
+    let added = Some(("new.md", "The zirvane of the harbour is a wind."));
+    let budgets = Budgets { max_depth: 0, ..Budgets::default() };
+    let runner = Runner { added, budgets, ..Runner::new("What is the zirvane of the harbour?", 1) };
+    let done = runner.run().await;
+    assert!(done.document.contains("“The zirvane of the harbour is a wind.”"), "{}", done.document);
+    assert!(!done.document.contains("No document contains"), "{}", done.document);
+    // Steps below steps.
+    let objective = "What is the zirvane? What does the pilot do? What is a frobnix? What is a dirigible?";
+    let budgets = Budgets { max_bands_per_plan: 1, max_steps_per_band: 2, ..Budgets::default() };
+    let added = Some(("new.md", "Zirvane, frobnix, dirigible."));
+    let done = Runner { added, budgets, ..Runner::new(objective, 1) }.run().await;
+    assert!(done.tree.contains("    - "), "{}", done.tree);
+    assert!(!done.document.contains("No document contains"), "{}", done.document);
+    assert!(done.document.contains("1 document contains the word “frobnix”"), "{}", done.document);
 }
 
 /// If no document holds all words of a query, search counts those that hold some of them.
