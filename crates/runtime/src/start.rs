@@ -36,8 +36,8 @@ pub struct Startup {
     _telemetry: Telemetry,
 }
 
-/// Checks the whole configuration (`check` does the service's own part, with `connect`) and starts telemetry. One error lists all
-/// problems, and nothing is bound before. Must be called in a runtime, once per process.
+/// Checks the whole configuration (`check` does the service's own part, with `connect`) and starts telemetry. One error
+/// lists all problems, and nothing is bound before. Must be called in a runtime, once per process.
 pub fn configure<T>(
     service: &'static str,
     listen: &ListenArgs,

@@ -1,10 +1,10 @@
 //! Logs on stderr, and OpenTelemetry traces if a collector is configured.
 //!
-//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set, over TLS if it is an https:// URL; trace
-//! context travels between services
-//! in W3C `traceparent` metadata ([`TraceContext`] on clients, [`crate::request`] on servers). A run outlives the
-//! request that created it and the drivers that drive it, so no span can be the parent of all its work. Its trace id is
-//! the run's id instead ([`join_run`]), so the run's id leads to its trace.
+//! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set, over TLS if it is an https:// URL;
+//! trace context travels between services in W3C `traceparent` metadata ([`TraceContext`] on clients,
+//! [`crate::request`] on servers). A run outlives the request that created it and the drivers that drive it, so no span
+//! can be the parent of all its work. Its trace id is the run's id instead ([`join_run`]), so the run's id leads to its
+//! trace.
 
 use std::io::IsTerminal;
 use std::str::FromStr;

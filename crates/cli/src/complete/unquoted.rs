@@ -1,7 +1,7 @@
 //! Zsh and fish.
 //!
-//! clap's own scripts send the word that is being completed as it was typed, with its quotes and backslashes, so nothing
-//! begins like it. Ours remove those first. Both shells quote what is chosen themselves.
+//! clap's own scripts send the word that is being completed as it was typed, with its quotes and backslashes, so
+//! nothing begins like it. Ours remove those first. Both shells quote what is chosen themselves.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
