@@ -33,7 +33,7 @@ pub const OUTPUT_BYTES: usize = 256 * 1024;
 /// Maximum of hits of one search.
 pub const SEARCH_LIMIT_MAX: u64 = 100;
 /// Bytes of a search query.
-const QUERY_BYTES: usize = 1024;
+pub const QUERY_BYTES: usize = 1024;
 /// Bytes of a path.
 const PATH_BYTES: usize = 1024;
 

@@ -1,11 +1,11 @@
 //! Whether words that no passage holds stand in any document of the context: only a search over all of it can tell.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, json};
 use tree_agent_contract::role::RoleError;
 use tree_agent_contract::spelling;
-use tree_agent_tools::SEARCH_DOCUMENTS;
+use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS};
 
 use super::corpus::{CANDIDATES, Entry, cannot_search, entries, hits};
 use super::words::{Term, key_terms, listed, with_endings};
@@ -95,25 +95,14 @@ pub(super) async fn look_again(
     io: &RoleIo,
     absent: Vec<String>,
 ) -> Result<(Vec<String>, Vec<String>), RoleError> {
+    // Usually nothing has changed, and the run knows the answers.
     let terms: Vec<Term> = absent.iter().flat_map(|word| key_terms(word)).collect();
-    let again = terms.iter().enumerate().map(|(of, form)| {
-        let spellings = vec![with_endings(&form.shown)];
-        Unmatched { of, form: form.clone(), spellings }
-    });
-    let mut unquoted = Vec::new();
-    let mut stands = HashSet::new();
-    for group in groups(again.collect()) {
-        let several: Vec<&str> = group.iter().flat_map(|u| &u.spellings).map(String::as_str).collect();
-        let Some(look) = similar(io, &several.join(" ")).await? else { break };
-        if look.is_nowhere() {
-            continue;
-        }
-        let of_group: Vec<usize> = group.iter().map(|u| u.of).collect();
-        let now = look_for(io, &terms, of_group).await?;
-        unquoted.extend(now.unquoted);
-        stands.extend(group.into_iter().map(|u| u.form.shown).filter(|word| !now.absent.contains(word)));
-    }
-    Ok((absent.into_iter().filter(|word| !stands.contains(word)).collect(), unquoted))
+    let now = look_for(io, &terms, 0..terms.len()).await?;
+    let stands = |word: &String| {
+        let of = terms.iter().position(|term| term.shown == *word);
+        of.is_some_and(|of| !now.unsearched.contains(&of)) && !now.absent.contains(word)
+    };
+    Ok((absent.into_iter().filter(|word| !stands(word)).collect(), now.unquoted))
 }
 
 /// A form of a term that search does not find.
@@ -128,16 +117,19 @@ struct Unmatched {
 /// Divides `all` so that one look finds the words of each group.
 fn groups(all: Vec<Unmatched>) -> Vec<Vec<Unmatched>> {
     let mut groups: Vec<Vec<Unmatched>> = Vec::new();
-    let mut room = 0;
+    // Words and bytes.
+    let mut room = (0, 0);
     for next in all {
-        let words = next.spellings.iter().map(|spelling| spelling.split_whitespace().count()).sum();
+        let words: usize = next.spellings.iter().map(|spelling| spelling.split_whitespace().count()).sum();
+        let bytes: usize = next.spellings.iter().map(|spelling| spelling.len() + 1).sum();
         match groups.last_mut() {
-            Some(group) if words <= room => {
-                room -= words;
+            Some(group) if words <= room.0 && bytes <= room.1 => {
+                room = (room.0 - words, room.1 - bytes);
                 group.push(next);
             }
             _ => {
-                room = spelling::Similar::WORDS.saturating_sub(words);
+                let left = |most: usize, used: usize| most.saturating_sub(used);
+                room = (left(spelling::Similar::WORDS, words), left(QUERY_BYTES, bytes));
                 groups.push(vec![next]);
             }
         }

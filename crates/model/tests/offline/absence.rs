@@ -341,6 +341,16 @@ async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() 
     let done = runner.run().await;
     assert!(done.document.contains("“The zirvane of the harbour is a wind.”"), "{}", done.document);
     assert!(!done.document.contains("No document contains"), "{}", done.document);
+    // What search finds and the letters do not show.
+    let objective = "What does the pilot do? What is a dirigible-tank? What is zirvaning?";
+    let added = Some(("new.md", "The tank of the dirigible leaks. They zirvane at night."));
+    let done = Runner { added, ..Runner::new(objective, 1) }.run().await;
+    assert!(!done.document.contains("No document contains"), "{}", done.document);
+    // Words with which one look would exceed the length of a query.
+    let long = |n: usize| format!("{}{n}zq", "abcdefghij".repeat(5));
+    let objective = (0..16).map(long).collect::<Vec<_>>().join(" ");
+    let done = Runner::new(&format!("What is {objective}?"), 1).run().await;
+    assert!(done.document.contains("No document contains the word"), "{}", done.document);
     // Steps below steps.
     let objective = "What is the zirvane? What does the pilot do? What is a frobnix? What is a dirigible?";
     let budgets = Budgets { max_bands_per_plan: 1, max_steps_per_band: 2, ..Budgets::default() };
