@@ -84,8 +84,8 @@ pub(crate) struct Access {
     pub(crate) maxima: Option<MaximaArgs>,
     pub(crate) auth: AuthArgs,
     pub(crate) server: ServerArgs,
-    /// Keys of providers and tokens of MCP servers may go over plain HTTP to other machines.
-    pub(crate) allow_plaintext_token: bool,
+    /// How its roles connect to providers and MCP servers.
+    pub(crate) connect: ConnectArgs,
 }
 
 /// What happens to runs of the data directory that an earlier process did not finish.
@@ -131,18 +131,17 @@ impl Cluster {
     ) -> Result<Self, CliError> {
         // Before anything is bound.
         let mut problems = Problems::default();
-        let allow_plaintext_token = access.allow_plaintext_token;
-        let servers = flags.tools.check(allow_plaintext_token, &mut problems);
         let role = RoleArgs {
             gateway: "http://127.0.0.1:7400".to_owned(),
             model: model.to_owned(),
             scripted,
-            connect: ConnectArgs { allow_plaintext_token, ..ConnectArgs::default() },
+            connect: access.connect.clone(),
             llm: flags.llm.clone(),
         };
         // Nothing outside this process knows the token, so nothing else can call the roles, or the gateway as a role.
         let role_token = RoleToken::random();
         let role = role.check(&role_token, &mut problems);
+        let servers = flags.tools.check(&role.connector, &mut problems);
         let maxima =
             access.maxima.as_ref().map_or_else(Maxima::default, |maxima| maxima.check(&mut problems));
         let auth = access.auth.check(&mut problems);

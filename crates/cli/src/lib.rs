@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
-use tree_agent_runtime::channel::Connector;
+use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::shutdown;
 use tree_agent_runtime::telemetry::{self, LogFormat};
@@ -83,6 +83,8 @@ pub(crate) struct Context {
     server: String,
     /// How the server is connected to, with the token for servers that ask for one.
     connector: Connector,
+    /// What the connector was made of.
+    connect: ConnectArgs,
     out: Output,
 }
 
@@ -119,7 +121,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let mut problems = Problems::default();
     let connector = connect.check(&mut problems).with_credentials(token.check(&mut problems));
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
-    let context = Context { server, connector, out: Output::detect(output, quiet) };
+    let context = Context { server, connector, connect, out: Output::detect(output, quiet) };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,

@@ -54,12 +54,13 @@ impl RoleArgs {
         if let Ok(ModelChoice::Model(model)) = ModelChoice::parse(&self.model) {
             llm.offer(model);
         }
+        let connector = self.connect.check(problems).with_credentials(token.credentials());
+        llm.trust(connector.roots().clone());
         let language = LanguageModels::new(&llm);
         let models = Models::configured(&self.model, language.clone(), self.scripted);
         if let Err(error) = &models {
             problems.add("TREE_AGENT_MODEL", &error.message);
         }
-        let connector = self.connect.check(problems).with_credentials(token.credentials());
         let gateways = problems.urls("TREE_AGENT_GATEWAY", &self.gateway);
         connector.check_urls("TREE_AGENT_GATEWAY", &gateways, problems);
         RoleConfig {
@@ -92,16 +93,17 @@ pub struct ToolsArgs {
 }
 
 impl ToolsArgs {
-    /// Reads and checks the file, and adds what is wrong to `problems`. Unless `allow_plaintext_token`, tokens go over
-    /// plain HTTP only to this machine.
-    pub fn check(&self, allow_plaintext_token: bool, problems: &mut Problems) -> McpConfig {
+    /// Reads and checks the file, and adds what is wrong to `problems`. The servers must be vouched for as those of
+    /// `connector`, and tokens go over plain HTTP to other machines only if it allows that.
+    pub fn check(&self, connector: &Connector, problems: &mut Problems) -> McpConfig {
         let Some(path) = self.tools_config.as_ref().filter(|path| !path.as_os_str().is_empty()) else {
             return McpConfig::default();
         };
-        let read = McpConfig::load(path).and_then(|config| match allow_plaintext_token {
+        let read = McpConfig::load(path).and_then(|config| match connector.allows_plaintext_token() {
             true => Ok(config),
             false => config.without_plaintext_tokens(),
         });
+        let read = read.map(|config| config.trusting(connector.roots().clone()));
         read.unwrap_or_else(|found| {
             found.into_iter().for_each(|text| problems.add("TREE_AGENT_TOOLS_CONFIG", text));
             McpConfig::default()

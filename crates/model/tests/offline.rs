@@ -63,7 +63,8 @@ struct Runner {
     fail: Option<&'static str>,
     /// Steps with this in their title, or with this id, never begin, because a budget is used up.
     cuts: Option<&'static str>,
-    /// A document, path and body, that is added when the root has planned and all steps have ended.
+    /// A document, path and body, that is added when the root has planned and all steps, or those of the first
+    /// iteration, have ended.
     added: Option<(&'static str, &'static str)>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,

@@ -91,6 +91,13 @@ impl Roots {
         install_crypto_provider();
         ClientConfig::builder().with_root_certificates(self.store()).with_no_client_auth()
     }
+
+    /// The same for a client of HTTP, with HTTP/2 if the server speaks it.
+    pub fn http_client_config(&self) -> ClientConfig {
+        let mut config = self.client_config();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config
+    }
 }
 
 impl fmt::Debug for Roots {

@@ -1,8 +1,16 @@
 //! A certificate authority, and certificates for servers on loopback.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// A certificate authority with a key of its own.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -17,6 +25,34 @@ pub struct ServerCertificate {
 }
 
 impl ServerCertificate {
+    /// Accepts TLS connections with this certificate and passes what they carry to `server`, for as long as the test's
+    /// runtime lasts. Returns the address of loopback where it listens.
+    pub async fn terminate_tls_for(&self, server: SocketAddr) -> SocketAddr {
+        let certificate = CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("PEM");
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("PEM");
+        let config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .expect("the provider has them")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("the key is the certificate's");
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                // A client that does not trust the certificate ends the handshake.
+                tokio::spawn(async move {
+                    let mut client = acceptor.accept(client).await?;
+                    let mut server = TcpStream::connect(server).await?;
+                    tokio::io::copy_bidirectional(&mut client, &mut server).await
+                });
+            }
+        });
+        address
+    }
+
     /// Writes the certificate to `server.pem` and its key to `server.key` in `folder`.
     pub(crate) fn write(&self, folder: &Path) -> std::io::Result<()> {
         std::fs::write(folder.join("server.pem"), &self.certificate)?;

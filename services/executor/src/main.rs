@@ -36,13 +36,10 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let (config, startup) =
         configure("executor", &args.listen, &args.log, &args.role.connect, DEFAULT_PORT, |problems| {
-            let servers = args.tools.check(args.role.connect.allow_plaintext_token, problems);
             let role_token = args.role_token.check(problems);
-            Config {
-                role: RoleConfig { servers, ..args.role.check(&role_token, problems) },
-                role_token,
-                server: args.listen.server(problems),
-            }
+            let role = args.role.check(&role_token, problems);
+            let servers = args.tools.check(&role.connector, problems);
+            Config { role: RoleConfig { servers, ..role }, role_token, server: args.listen.server(problems) }
         })?;
     config.role.check_keys().await.context("a language model cannot be used")?;
     let (listener, shutdown) = startup.listen().await?;

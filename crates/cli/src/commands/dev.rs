@@ -66,7 +66,7 @@ impl Dev {
             maxima: Some(self.maxima.clone()),
             auth: self.auth.clone(),
             server: self.server.clone(),
-            allow_plaintext_token: context.connector.allows_plaintext_token(),
+            connect: context.connect.clone(),
         };
         let data = Data::Dir(&data_dir, Unfinished::Resume);
         let mut cluster =

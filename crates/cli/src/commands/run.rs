@@ -219,8 +219,7 @@ impl Run {
         let data_dir = self.embedded.data_dir()?;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
-        let allow_plaintext_token = context.connector.allows_plaintext_token();
-        let access = Access { allow_plaintext_token, ..Access::default() };
+        let access = Access { connect: context.connect.clone(), ..Access::default() };
         let data = Data::Dir(&data_dir, unfinished);
         let mut cluster =
             Cluster::start(anywhere, data, &self.model(), self.scripted, &self.embedded.roles, &access)

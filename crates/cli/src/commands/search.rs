@@ -281,8 +281,7 @@ impl Work<'_> {
         let command = self.command;
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let data = Data::Open(self.store.clone());
-        let allow_plaintext_token = self.context.connector.allows_plaintext_token();
-        let access = Access { allow_plaintext_token, ..Access::default() };
+        let access = Access { connect: self.context.connect.clone(), ..Access::default() };
         let started =
             Cluster::start(anywhere, data, &command.model, command.scripted, &command.roles, &access);
         let mut cluster = started.await?;

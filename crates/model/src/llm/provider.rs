@@ -97,10 +97,9 @@ pub(super) struct Turn {
 
 impl Provider {
     pub(super) fn new(kind: ProviderKind, address: &Address, tuning: &Tuning) -> Result<Self, Failure> {
-        // Only the first call in a process has an effect; another choice is fine, too.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         // A redirect would send the prompt and the key to an address that the operator has not configured.
         let mut http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tuning.roots.http_client_config())
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .tcp_nodelay(true);

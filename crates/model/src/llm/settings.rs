@@ -6,6 +6,7 @@ use std::time::Duration;
 use tree_agent_contract::{ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
 use tree_agent_runtime::channel::PlaintextToken;
 use tree_agent_runtime::config::Problems;
+use tree_agent_security::Roots;
 
 use super::effort::Effort;
 use super::secret::Secret;
@@ -65,6 +66,8 @@ pub(super) struct Tuning {
     pub(super) backoff: Duration,
     pub(super) circuit_failures: u32,
     pub(super) circuit_open: Duration,
+    /// The authorities that vouch for providers.
+    pub(super) roots: Roots,
 }
 
 /// The address and the key of a provider.
@@ -119,6 +122,13 @@ impl std::fmt::Display for Offer {
             Self::Model(model) => model.fmt(f),
             Self::Provider(provider) => write!(f, "{provider}:*"),
         }
+    }
+}
+
+impl LlmConfig {
+    /// Trusts these authorities, and no others, when providers are connected to.
+    pub fn trust(&mut self, roots: Roots) {
+        self.tuning.roots = roots;
     }
 }
 
@@ -245,6 +255,7 @@ impl LlmArgs {
             backoff: Duration::from_millis(backoff),
             circuit_failures: failures as u32,
             circuit_open: Duration::from_secs(open),
+            roots: Roots::default(),
         }
     }
 

@@ -251,8 +251,9 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         }
         Parts::One => {
             let (found, mut subject) = weigh(passages(), terms.clone());
-            if homework.iteration == 1 {
-                subject.look_for_missing(io).await?;
+            // Documents may have come since the last iteration.
+            subject.look_for_missing(io).await?;
+            if missing.is_empty() || !io.ran_out_of_tool_calls() {
                 missing = subject.missing_notes();
             }
             // One iteration is left for what the results open up.

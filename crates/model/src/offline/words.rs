@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use tree_agent_contract::spelling;
+use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum of terms in one query, about one or two sentences.
@@ -212,15 +213,19 @@ fn stem(word: &str) -> String {
     s
 }
 
-/// `word` with its stem and a plural, as words of one search: in another spelling, a text may have any of them.
+/// `word` with its stem and a plural, as words of one search: in another spelling, a text may have any of them. The
+/// search is for letters, so signs and accents are left out: `pop-ups` may stand for `popup`.
 pub(super) fn with_endings(word: &str) -> String {
+    /// Shorter ones stand in too many texts.
     const LETTERS: usize = 4;
-    let stem = stem(word);
-    if stem.chars().count() < LETTERS || !stem.chars().all(char::is_alphabetic) {
-        return word.to_owned();
-    }
-    let plural = format!("{stem}s");
-    let others = [&stem, &plural].into_iter().filter(|other| *other != &word.to_lowercase());
+    let letters: String = word.nfkd().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    let singular = letters.strip_suffix('s').unwrap_or(&letters).to_owned();
+    let has_endings = |base: &String| {
+        base.is_ascii() && base.len() >= LETTERS && base.contains(|c: char| c.is_ascii_alphabetic())
+    };
+    let Some(base) = [stem(&letters), singular].into_iter().find(has_endings) else { return word.to_owned() };
+    let plural = format!("{base}s");
+    let others = [base, plural].into_iter().filter(|other| *other != letters);
     others.fold(word.to_owned(), |all, other| format!("{all} {other}"))
 }
 
@@ -268,7 +273,15 @@ mod tests {
             ("zeppelining", "zeppelining zeppelin zeppelins"),
             ("gas", "gas"),
             ("10000", "10000"),
-            ("boiler-valves", "boiler-valves"),
+            ("pipe", "pipe pipes"),
+            ("mp3-files", "mp3-files mp3fil mp3fils"),
+            ("e-mails", "e-mails email"),
+            ("e-mailed", "e-mailed email emails"),
+            ("x-rays", "x-rays xray"),
+            ("add-ons", "add-ons addon"),
+            ("cafés", "cafés cafe"),
+            ("Überläufe", "Überläufe uberlauf uberlaufs"),
+            ("Straße", "Straße"),
         ] {
             assert_eq!(with_endings(word), with);
         }

@@ -4,8 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use tree_agent_contract::ModelProblemKind;
 use tree_agent_contract::role::RoleErrorKind;
-use tree_agent_model::{LanguageModels, LlmArgs, Models, Switch};
+use tree_agent_model::{LanguageModels, LlmArgs, Models, RoleArgs, Switch};
+use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::config::Problems;
+use tree_agent_runtime::role_token::RoleToken;
+use tree_agent_testkit::tls::Authority;
 
 use crate::provider::{Answer, Provider, status};
 use crate::support::*;
@@ -101,6 +104,44 @@ async fn a_key_that_is_refused_later_fails_the_call_at_once_and_is_not_shown() {
         assert_eq!(provider.asked().len(), 1);
         assert!(!format!("{outcome:?}").contains("0123456789"));
     }
+}
+
+#[tokio::test]
+async fn keys_go_only_to_servers_that_the_operators_authorities_vouch_for() {
+    let provider = Provider::new(Vec::new()).await;
+    provider.models(refused());
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
+    let plain: http::Uri = provider.url.parse().unwrap();
+    let server = plain.authority().unwrap().as_str().parse().unwrap();
+    let front = authority.issue(&["localhost"]).terminate_tls_for(server).await;
+    let url = format!("https://localhost:{}/v1", front.port());
+    // What the role services are configured with.
+    let check_keys = async |ca_file| {
+        let llm = LlmArgs {
+            model_balanced: "openai:test-model".into(),
+            model_base_url: url.clone(),
+            model_tries: "1".into(),
+            ..quick()
+        };
+        let role = RoleArgs {
+            gateway: "http://127.0.0.1:1".into(),
+            model: String::new(),
+            scripted: Switch::Off,
+            connect: ConnectArgs { ca_file, allow_plaintext_token: false },
+            llm,
+        };
+        let mut problems = Problems::default();
+        let config = role.check(&RoleToken::random(), &mut problems);
+        problems.finish().expect("the settings of the test");
+        config.check_keys().await
+    };
+    let other = tempfile::tempdir().unwrap();
+    for strange in [None, Some(Authority::new().write(other.path()))] {
+        check_keys(strange).await.expect("the server cannot be reached");
+        assert_eq!(provider.listed(), 0, "nothing was sent");
+    }
+    let refused = check_keys(Some(authority.write(folder.path()))).await.unwrap_err();
+    assert_eq!((refused.kind, provider.listed()), (ModelProblemKind::KeyRefused, 1), "{refused}");
 }
 
 #[tokio::test]

@@ -124,6 +124,9 @@ impl Runner {
             }
             assert!(tasks.len() <= self.budgets.max_steps_per_band as usize);
             iterations.push(tasks);
+            if brief.iteration == 1 {
+                self.add_at(0);
+            }
             brief.iteration += 1;
         };
         let last = brief.last.clone();
@@ -352,4 +355,16 @@ async fn homework_follows_names_from_document_to_document() {
     let titles: Vec<&str> = ended.iterations.iter().flatten().map(|(_, title)| title.as_str()).collect();
     assert!(titles.iter().any(|title| title.contains("about Elmport")), "{titles:?}");
     assert!(ended.document.contains("Tom Lund has been in office"), "{}", ended.document);
+}
+
+#[tokio::test]
+async fn a_word_of_a_document_that_came_after_an_iteration_is_no_open_question() {
+    let objective = "What is the zirvane of the harbour?";
+    let added = Some(("new.md", "# Winds\n\nThe zirvane of the harbour is a wind."));
+    let ended = Runner { added, ..Runner::new(objective, 2) }.homework(4).await;
+    assert!(ended.iterations.len() > 1, "{:?}", ended.iterations);
+    assert!(ended.document.contains("“The zirvane of the harbour is a wind.”"), "{}", ended.document);
+    assert!(ended.last.questions.iter().all(|note| !note.contains("zirvane")), "{:?}", ended.last.questions);
+    let ended = Runner::new(objective, 2).homework(4).await;
+    assert!(ended.last.questions.iter().any(|note| note.contains("zirvane")), "{:?}", ended.last.questions);
 }

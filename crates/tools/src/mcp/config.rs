@@ -10,6 +10,7 @@ use http::{HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 use tree_agent_contract::{ProjectId, RunContext, Scope};
 use tree_agent_runtime::channel::PlaintextToken;
+use tree_agent_security::Roots;
 
 use super::names;
 use crate::OUTPUT_BYTES;
@@ -21,9 +22,11 @@ const SERVERS: usize = 32;
 const SECRET_HEADERS: [&str; 5] = ["authorization", "cookie", "proxy-authorization", "x-api-key", "api-key"];
 
 /// The MCP servers whose tools join the built-in ones.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct McpConfig {
     pub(crate) servers: Vec<ServerConfig>,
+    /// The authorities that vouch for servers over https://.
+    pub(crate) roots: Roots,
 }
 
 /// One server.
@@ -141,7 +144,11 @@ impl McpConfig {
             );
         }
         let servers = servers.into_iter().filter_map(|(name, value)| check.server(name, value)).collect();
-        if check.problems.is_empty() { Ok(Self { servers }) } else { Err(check.problems) }
+        if check.problems.is_empty() {
+            Ok(Self { servers, roots: Roots::default() })
+        } else {
+            Err(check.problems)
+        }
     }
 
     /// The same, unless a secret would be sent over plain HTTP to another machine.
@@ -160,6 +167,12 @@ impl McpConfig {
         });
         let refused: Vec<String> = refused.collect();
         if refused.is_empty() { Ok(self) } else { Err(refused) }
+    }
+
+    /// The same, with servers over https:// that these authorities vouch for, and no others.
+    #[must_use]
+    pub fn trusting(self, roots: Roots) -> Self {
+        Self { roots, ..self }
     }
 
     /// True if there is no server.

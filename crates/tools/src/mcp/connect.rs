@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use super::config::TransportConfig;
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_runtime::channel::is_loopback;
+use tree_agent_security::Roots;
 
 /// Maximum of bytes of one message from a server. A longer one is dropped, and its call runs into its time limit.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
@@ -57,6 +58,7 @@ impl ClientHandler for Handler {
 pub(super) async fn connect(
     name: &str,
     config: &TransportConfig,
+    roots: &Roots,
     changed: Arc<Notify>,
 ) -> Result<Connection, String> {
     let gauge = Arc::<Gauge>::default();
@@ -87,16 +89,17 @@ pub(super) async fn connect(
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
             config.custom_headers = headers.iter().cloned().collect();
             config.max_sse_event_size = MESSAGE_BYTES;
-            let transport = StreamableHttpClientTransport::with_client(client(url)?, config);
+            let transport = StreamableHttpClientTransport::with_client(client(url, roots)?, config);
             let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
             Ok(Connection { service, gauge, child: None })
         }
     }
 }
 
-/// The client for a server at `url`. No proxy sees what is for this machine. A redirect is followed within the server
-/// only, and only if the message stays whole: headers hold secrets.
-fn client(url: &Uri) -> Result<reqwest::Client, String> {
+/// The client for a server at `url`, which `roots` must vouch for if it is https://. No proxy sees what is for this
+/// machine. A redirect is followed within the server only, and only if the message stays whole: headers hold
+/// secrets.
+fn client(url: &Uri, roots: &Roots) -> Result<reqwest::Client, String> {
     const REDIRECTS: usize = 10;
     let within = reqwest::redirect::Policy::custom(|attempt| {
         let is_whole = matches!(attempt.status().as_u16(), 307 | 308);
@@ -108,7 +111,10 @@ fn client(url: &Uri) -> Result<reqwest::Client, String> {
         }
     });
     // A connection that is used again may wait for a delayed acknowledgement.
-    let mut client = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(within);
+    let mut client = reqwest::Client::builder()
+        .tls_backend_preconfigured(roots.http_client_config())
+        .pool_max_idle_per_host(0)
+        .redirect(within);
     if is_loopback(url) {
         client = client.no_proxy();
     }

@@ -34,7 +34,9 @@ impl McpServers {
             return Self::default();
         }
         let done = CancellationToken::new();
-        let servers = config.servers.into_iter().map(|config| Server::start(config, done.clone())).collect();
+        let McpConfig { servers, roots } = config;
+        let start = |server| Server::start(server, roots.clone(), done.clone());
+        let servers = servers.into_iter().map(start).collect();
         Self { servers, _ends: Some(Arc::new(done.drop_guard())) }
     }
 

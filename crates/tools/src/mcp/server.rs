@@ -19,6 +19,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tree_agent_runtime::retry::backoff;
+use tree_agent_security::Roots;
 
 use super::answer;
 use super::config::ServerConfig;
@@ -62,6 +63,7 @@ pub(crate) struct Server {
     calls: Semaphore,
     /// A call ran out of time or broke, so the server must be checked.
     suspect: Notify,
+    roots: Roots,
 }
 
 #[derive(Clone)]
@@ -79,13 +81,14 @@ struct Up {
 
 impl Server {
     /// Starts and supervises the server until `done`.
-    pub(super) fn start(config: ServerConfig, done: CancellationToken) -> Arc<Self> {
+    pub(super) fn start(config: ServerConfig, roots: Roots, done: CancellationToken) -> Arc<Self> {
         let server = Arc::new(Self {
             state: watch::Sender::new(State::Starting),
             tools: Mutex::new(Arc::from([])),
             calls: Semaphore::new(config.max_calls),
             suspect: Notify::new(),
             config,
+            roots,
         });
         let supervised = server.clone();
         tokio::spawn(async move { done.run_until_cancelled(supervised.supervise()).await });
@@ -214,7 +217,8 @@ impl Server {
     async fn run(&self) -> Result<String, String> {
         let changed = Arc::new(Notify::new());
         let start = async {
-            let connection = connect(&self.config.name, &self.config.transport, changed.clone()).await?;
+            let connection =
+                connect(&self.config.name, &self.config.transport, &self.roots, changed.clone()).await?;
             let tools = self.list(connection.service.peer()).await?;
             Ok::<_, String>((connection, tools))
         };

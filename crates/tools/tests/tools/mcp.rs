@@ -1,5 +1,6 @@
 //! Tools of MCP servers: how they join the others, and what a server that misbehaves does to its callers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -7,7 +8,10 @@ use std::time::{Duration, Instant};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
 use tree_agent_contract::{RunContext, RunId, Scope, ToolRules};
+use tree_agent_security::Roots;
+use tree_agent_testkit::tls::Authority;
 use tree_agent_tools::*;
 
 use crate::server::{SERVES, TestServer, command};
@@ -25,7 +29,13 @@ async fn child(more: &str) -> ToolSet {
 }
 
 async fn set(config: &str) -> ToolSet {
+    trusting(Roots::default(), config).await
+}
+
+/// The same; its servers over https:// must be those that `roots` vouch for.
+async fn trusting(roots: Roots, config: &str) -> ToolSet {
     let config = McpConfig::parse(config, |name| (name == "PASSED").then(|| "y".to_owned())).unwrap();
+    let config = config.trusting(roots);
     let registry =
         ToolRegistry::new(Arc::new(MemoryDocuments::default())).with_servers(McpServers::start(config));
     let caller = Caller::new(RunId(uuid::Uuid::from_u128(3)), RunContext::default());
@@ -247,19 +257,40 @@ async fn projects_and_read_only_runs_filter_the_tools_of_servers() {
     assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
 }
 
-#[tokio::test]
-async fn tools_over_streamable_http_and_calls_in_parallel() {
-    let server = TestServer::default();
-    let serving = server.clone();
+/// Serves `server` over plain HTTP on loopback.
+async fn over_http(server: TestServer) -> (SocketAddr, JoinHandle<std::io::Result<()>>) {
     let service = StreamableHttpService::new(
-        move || Ok(serving.clone()),
+        move || Ok(server.clone()),
         Arc::new(LocalSessionManager::default()),
         StreamableHttpServerConfig::default(),
     );
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let app = axum::Router::new().nest_service("/mcp", service);
-    let serving = tokio::spawn(async move { axum::serve(listener, app).await });
+    (address, tokio::spawn(async move { axum::serve(listener, app).await }))
+}
+
+#[tokio::test]
+async fn a_server_over_tls_is_one_that_the_operators_authorities_vouch_for() {
+    let (plain, _serving) = over_http(TestServer::default()).await;
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
+    let front = authority.issue(&["localhost"]).terminate_tls_for(plain).await;
+    let config =
+        format!("[servers.web]\nurl = \"https://localhost:{}/mcp\"\nstart_timeout_seconds = 5", front.port());
+    let roots = Roots::file(&authority.write(folder.path())).unwrap();
+    let tools = trusting(roots, &config).await;
+    assert_eq!(text(&tools, "web__echo", json!({"text": "over TLS"})).await, "over TLS");
+    let strange = Roots::file(&Authority::new().write(folder.path())).unwrap();
+    for roots in [Roots::default(), strange] {
+        let tools = trusting(roots, &config).await;
+        assert!(names(&tools).await.iter().all(|name| !name.contains("__")));
+    }
+}
+
+#[tokio::test]
+async fn tools_over_streamable_http_and_calls_in_parallel() {
+    let server = TestServer::default();
+    let (address, serving) = over_http(server.clone()).await;
     let tools =
         set(&format!("[servers.web]\nurl = \"http://{address}/mcp\"\nmax_calls = 4\ntimeout_seconds = 20"))
             .await;
