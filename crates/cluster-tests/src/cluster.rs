@@ -228,18 +228,18 @@ impl Cluster {
     }
 
     /// URLs of the gateways.
-    pub fn doors(&self) -> Vec<String> {
+    pub fn gateway_urls(&self) -> Vec<String> {
         self.gateways.iter().map(Process::url).collect()
     }
 
     /// A connection to the first gateway.
-    pub fn door(&self) -> Peers {
+    pub fn first_gateway(&self) -> Peers {
         channel::single(self.gateways[0].url().parse().expect("a URL"))
     }
 
     /// A client of runs at the first gateway.
     pub fn runs(&self) -> RunServiceClient<Peers> {
-        RunServiceClient::new(self.door()).max_decoding_message_size(16 * limits::MESSAGE_BYTES)
+        RunServiceClient::new(self.first_gateway()).max_decoding_message_size(16 * limits::MESSAGE_BYTES)
     }
 
     /// Creates a run of the offline model over every project and returns its id.
@@ -299,7 +299,7 @@ impl Cluster {
 
     /// Follows a run through all gateways.
     pub fn follow(&self, run: &str) -> Follower {
-        Follower::new(run, &self.doors())
+        Follower::new(run, &self.gateway_urls())
     }
 
     /// The run as the gateway lists it.
@@ -315,7 +315,7 @@ impl Cluster {
             page_size: limits::PAGE_MAX as u32,
             ..Default::default()
         };
-        let mut documents = DocumentServiceClient::new(self.door());
+        let mut documents = DocumentServiceClient::new(self.first_gateway());
         let answer = documents.list_documents(request).await.expect("a list of documents").into_inner();
         assert_eq!(answer.next_page_token, "", "one page of documents");
         answer.documents
@@ -323,7 +323,7 @@ impl Cluster {
 
     /// The body of a document.
     pub async fn body(&self, document: DocumentId) -> String {
-        let mut documents = DocumentServiceClient::new(self.door());
+        let mut documents = DocumentServiceClient::new(self.first_gateway());
         let request = pb::GetDocumentRequest { document_id: document.to_string(), ..Default::default() };
         let answer = documents.get_document(request).await.expect("the document exists");
         answer.into_inner().document.expect("an answer holds the document").body

@@ -48,15 +48,16 @@ impl Crowd {
         let caught_up = Arc::new(AtomicUsize::new(0));
         let moved = Arc::new(AtomicUsize::new(0));
         let mut watchers = JoinSet::new();
-        let mut doors = Vec::new();
+        let mut connections = Vec::new();
         for n in 0..count {
             if n.is_multiple_of(PER_CONNECTION) {
-                doors = gateways.iter().map(|url| channel::single(url.parse().expect("a URL"))).collect();
+                connections =
+                    gateways.iter().map(|url| channel::single(url.parse().expect("a URL"))).collect();
             }
             let after_seq = begin(n);
             let watcher = Watcher {
                 run: run.to_owned(),
-                doors: doors.clone(),
+                gateways: connections.clone(),
                 at: Watched { after_seq, seq: after_seq, ..Watched::default() },
                 caught_up: caught_up.clone(),
                 moved: moved.clone(),
@@ -104,7 +105,7 @@ impl Crowd {
 
 struct Watcher {
     run: String,
-    doors: Vec<Peers>,
+    gateways: Vec<Peers>,
     at: Watched,
     caught_up: Arc<AtomicUsize>,
     moved: Arc<AtomicUsize>,
@@ -113,8 +114,8 @@ struct Watcher {
 impl Watcher {
     async fn stay(mut self) -> Result<Watched, String> {
         let mut failures = 0;
-        for door in 0.. {
-            let mut client = RunServiceClient::new(self.doors[door % self.doors.len()].clone());
+        for turn in 0.. {
+            let mut client = RunServiceClient::new(self.gateways[turn % self.gateways.len()].clone());
             let request = pb::WatchRunRequest {
                 run_id: self.run.clone(),
                 after_seq: self.at.seq,
@@ -136,7 +137,7 @@ impl Watcher {
             let most = Duration::from_millis(50 << failures.min(5));
             tokio::time::sleep(most.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
         }
-        unreachable!("the doors are cycled for ever")
+        unreachable!("the gateways are cycled for ever")
     }
 
     /// Handles a message of the stream. True if the run has ended.

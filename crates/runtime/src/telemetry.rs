@@ -102,11 +102,13 @@ impl Drop for Telemetry {
 /// What is logged and traced, by the value of `TREE_AGENT_LOG`.
 pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
     // The client library of the language models logs the bodies of refusals, and some providers repeat the refused key
-    // in them. We log what matters, without keys.
-    let quiet = "genai=off".parse().expect("a constant that parses");
+    // in them. That of the MCP servers logs their whole addresses, and some have a key in the query. We log what
+    // matters, without keys.
+    let off = |library: &str| format!("{library}=off").parse().expect("a constant that parses");
     let parsed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
-    Ok(parsed.add_directive(quiet))
+    let parsed = parsed.add_directive(off("genai"));
+    Ok(if filter.contains("rmcp") { parsed } else { parsed.add_directive(off("rmcp")) })
 }
 
 /// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of

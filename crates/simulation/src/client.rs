@@ -34,8 +34,8 @@ pub(crate) struct GatewayHandle {
 pub(crate) struct GatewayHandles(Arc<Mutex<Vec<GatewayHandle>>>);
 
 impl GatewayHandles {
-    pub(crate) fn set(&self, doors: Vec<GatewayHandle>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = doors;
+    pub(crate) fn set(&self, gateways: Vec<GatewayHandle>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = gateways;
     }
 
     /// Any of them.
@@ -47,28 +47,28 @@ impl GatewayHandles {
 type Stream = BoxStream<'static, Result<Message, String>>;
 
 /// Watches until the run's last event has been seen, and once more after it.
-pub(crate) async fn watch(world: Arc<World>, doors: GatewayHandles, mut view: View) -> View {
+pub(crate) async fn watch(world: Arc<World>, gateways: GatewayHandles, mut view: View) -> View {
     let mut after_end = 0;
     while after_end < 2 {
         after_end += u32::from(view.ended);
-        let Some(door) = doors.pick(&world) else {
+        let Some(gateway) = gateways.pick(&world) else {
             tokio::time::sleep(Duration::from_millis(200)).await;
             continue;
         };
         let head = world.model().runs.get(&view.run).map_or(0, |run| run.head());
         view.begin(head);
-        world.note(&view.who, format_args!("watches after {} through {}", view.cursor, door.node.name));
+        world.note(&view.who, format_args!("watches after {} through {}", view.cursor, gateway.node.name));
         let opened = tokio::select! {
             biased;
-            () = door.node.gone.cancelled() => Err("the gateway vanished".to_owned()),
-            opened = open(&world, &door, &view) => opened,
+            () = gateway.node.gone.cancelled() => Err("the gateway vanished".to_owned()),
+            opened = open(&world, &gateway, &view) => opened,
         };
         match opened {
             Ok(stream) => {
                 view.reads();
-                follow(&world, &door, &mut view, stream).await;
+                follow(&world, &gateway, &mut view, stream).await;
                 // It had no time to see the rest of the log.
-                note_late(&world, &door, &view);
+                note_late(&world, &gateway, &view);
             }
             Err(error) => world.note(&view.who, format_args!("is refused: {error}")),
         }
@@ -79,9 +79,9 @@ pub(crate) async fn watch(world: Arc<World>, doors: GatewayHandles, mut view: Vi
     view
 }
 
-async fn open(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<Stream, String> {
+async fn open(world: &Arc<World>, gateway: &GatewayHandle, view: &View) -> Result<Stream, String> {
     if world.flaw == Some(Flaw::TrustedFanout) {
-        return trusting(world, door, view).await;
+        return trusting(world, gateway, view).await;
     }
     let snapshot = world.on(Fault::Snapshots) && world.dice.chance(30);
     let request = pb::WatchRunRequest {
@@ -90,7 +90,7 @@ async fn open(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<S
         snapshot,
         ..Default::default()
     };
-    let messages = door.gateway.watch(request).await.map_err(|status| status.to_string())?;
+    let messages = gateway.gateway.watch(request).await.map_err(|status| status.to_string())?;
     let decoded = messages.map(|message| {
         let bytes = message.map_err(|status| status.to_string())?.slice(5..);
         let response = pb::WatchRunResponse::decode(bytes).map_err(|error| error.to_string())?;
@@ -100,8 +100,8 @@ async fn open(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<S
 }
 
 /// A gateway that trusts fan-out: it reads the log once, then passes on every message.
-async fn trusting(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Result<Stream, String> {
-    let fanout = SimFanout { node: door.node.clone() };
+async fn trusting(world: &Arc<World>, gateway: &GatewayHandle, view: &View) -> Result<Stream, String> {
+    let fanout = SimFanout { node: gateway.node.clone() };
     let heard = fanout.subscribe(Topic::Run(view.run)).await.map_err(|error| error.to_string())?;
     let old = world.model().read(view.run, view.cursor, usize::MAX);
     let head = old.last().map_or(view.cursor, |event| event.seq);
@@ -120,12 +120,12 @@ async fn trusting(world: &Arc<World>, door: &GatewayHandle, view: &View) -> Resu
     Ok(futures::stream::iter(first.into_iter().map(Ok)).chain(live.flatten()).boxed())
 }
 
-fn note_late(world: &World, door: &GatewayHandle, view: &View) {
-    let late = view.is_late(door.node.reaches_store_since(), &world.checks().log);
+fn note_late(world: &World, gateway: &GatewayHandle, view: &View) {
+    let late = view.is_late(gateway.node.reaches_store_since(), &world.checks().log);
     late.into_iter().for_each(|text| world.violation(text));
 }
 
-async fn follow(world: &World, door: &GatewayHandle, view: &mut View, mut stream: Stream) {
+async fn follow(world: &World, gateway: &GatewayHandle, view: &mut View, mut stream: Stream) {
     let lasts = match world.on(Fault::Disconnects) && world.dice.chance(60) {
         true => world.dice.millis(20..=3_000),
         false => Duration::from_secs(86_400),
@@ -134,14 +134,14 @@ async fn follow(world: &World, door: &GatewayHandle, view: &mut View, mut stream
     loop {
         let message = tokio::select! {
             biased;
-            () = door.node.gone.cancelled() => return,
+            () = gateway.node.gone.cancelled() => return,
             () = tokio::time::sleep_until(breaks_at) => {
                 return world.note(&view.who, format_args!("loses its connection at {}", view.cursor));
             }
             message = stream.next() => message,
         };
         if matches!(message, Some(Ok(Message::Event(_)))) {
-            note_late(world, door, view);
+            note_late(world, gateway, view);
         }
         match message {
             Some(Ok(message)) => {

@@ -39,7 +39,7 @@ pub(crate) struct Cluster {
     world: Arc<World>,
     drivers: Vec<DriverSlot>,
     gateways: Vec<GatewaySlot>,
-    pub(crate) doors: GatewayHandles,
+    pub(crate) handles: GatewayHandles,
     /// Runs that nobody drives although somebody could, and since when.
     orphans: BTreeMap<RunId, (Orphaned, Instant)>,
     /// Commands that are not answered, although somebody could: how long that may take, and since when.
@@ -62,7 +62,7 @@ struct DriverSlot {
 
 struct GatewaySlot {
     lives: u32,
-    door: GatewayHandle,
+    handle: GatewayHandle,
     back_at: Option<Instant>,
 }
 
@@ -82,12 +82,12 @@ impl Cluster {
             world: world.clone(),
             drivers,
             gateways,
-            doors: GatewayHandles::default(),
+            handles: GatewayHandles::default(),
             orphans: BTreeMap::new(),
             unheard: BTreeMap::new(),
             fanout_was_down: false,
         };
-        cluster.open_doors();
+        cluster.publish_handles();
         cluster
     }
 
@@ -133,7 +133,7 @@ impl Cluster {
         let enabled: Vec<Fault> = world.plan.faults.iter().copied().collect();
         let Some(fault) = dice.pick(&enabled) else { return };
         let place = dice.within(0..=self.drivers.len() as u64 - 1) as usize;
-        let door = dice.within(0..=self.gateways.len() as u64 - 1) as usize;
+        let gateway = dice.within(0..=self.gateways.len() as u64 - 1) as usize;
         let lease = world.plan.lease.as_millis() as u64;
         match fault {
             Fault::KillDriver => self.drivers[place].node.kill("at some moment"),
@@ -144,15 +144,15 @@ impl Cluster {
             }
             Fault::FreezeDriver => self.drivers[place].node.freeze(dice.millis(lease / 2..=3 * lease)),
             Fault::WedgeDriver => self.drivers[place].node.wedge(dice.millis(lease..=4 * lease)),
-            Fault::KillGateway => self.gateways[door].door.node.kill("at some moment"),
+            Fault::KillGateway => self.gateways[gateway].handle.node.kill("at some moment"),
             Fault::DrainGateway => {
-                world.note(&self.gateways[door].door.node.name, format_args!("drains"));
-                self.gateways[door].door.drain.cancel();
+                world.note(&self.gateways[gateway].handle.node.name, format_args!("drains"));
+                self.gateways[gateway].handle.drain.cancel();
             }
             Fault::CutStore => {
                 let node = match dice.chance(70) {
                     true => &self.drivers[place].node,
-                    false => &self.gateways[door].door.node,
+                    false => &self.gateways[gateway].handle.node,
                 };
                 node.cut(dice.millis(100..=2 * lease));
             }
@@ -195,7 +195,7 @@ impl Cluster {
             slot.back_at = slot.back_at.map(|_| Instant::now());
         });
         self.gateways.iter_mut().for_each(|slot| {
-            slot.door.node.heal();
+            slot.handle.node.heal();
             slot.back_at = slot.back_at.map(|_| Instant::now());
         });
         self.tend();
@@ -217,13 +217,13 @@ impl Cluster {
         }
         let mut changed = false;
         for (place, slot) in self.gateways.iter_mut().enumerate() {
-            let gone = slot.door.node.is_gone();
-            if !gone && slot.door.drain.is_cancelled() {
+            let gone = slot.handle.node.is_gone();
+            if !gone && slot.handle.drain.is_cancelled() {
                 // Its streams have a moment to end cleanly.
                 match slot.back_at {
                     None => slot.back_at = Some(now + Duration::from_millis(500)),
                     Some(at) if now >= at => {
-                        slot.door.node.kill("after its drain");
+                        slot.handle.node.kill("after its drain");
                         slot.back_at = None;
                     }
                     Some(_) => {}
@@ -237,13 +237,13 @@ impl Cluster {
             }
         }
         if changed {
-            self.open_doors();
+            self.publish_handles();
         }
     }
 
-    fn open_doors(&mut self) {
-        let open = self.gateways.iter().map(|slot| &slot.door);
-        self.doors.set(open.filter(|d| !d.node.is_gone() && !d.drain.is_cancelled()).cloned().collect());
+    fn publish_handles(&mut self) {
+        let open = self.gateways.iter().map(|slot| &slot.handle);
+        self.handles.set(open.filter(|d| !d.node.is_gone() && !d.drain.is_cancelled()).cloned().collect());
     }
 
     /// No run waits longer than its lease plus two seconds while somebody could drive it.
@@ -350,7 +350,7 @@ impl Cluster {
                 Err(_) => self.world.violation(format!("{name} does not stop")),
             }
         }
-        self.gateways.iter().for_each(|slot| slot.door.node.kill("at the end"));
+        self.gateways.iter().for_each(|slot| slot.handle.node.kill("at the end"));
     }
 }
 
@@ -399,7 +399,7 @@ fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
         drain.clone(),
         node.gone.clone(),
     );
-    GatewaySlot { lives, door: GatewayHandle { node, gateway, drain }, back_at: None }
+    GatewaySlot { lives, handle: GatewayHandle { node, gateway, drain }, back_at: None }
 }
 
 /// Every third run is homework.

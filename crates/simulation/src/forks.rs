@@ -54,20 +54,20 @@ pub(crate) fn moment<'a>(events: impl IntoIterator<Item = &'a Event>, at_seq: u6
 }
 
 /// Asks for a fork until it is there, and once more. If its edits are refused, there is none.
-pub(crate) async fn ask(world: Arc<World>, doors: GatewayHandles, wanted: Wanted, made: Made) {
+pub(crate) async fn ask(world: Arc<World>, gateways: GatewayHandles, wanted: Wanted, made: Made) {
     let what = format!("f{}", wanted.number);
     let (mut fork, mut there): (Option<NewFork>, Option<RunId>) = (None, None);
     let (mut answers, mut attempts) = (0, 0);
     while answers < 2 {
-        let Some(door) = doors.pick(&world) else {
+        let Some(gateway) = gateways.pick(&world) else {
             tokio::time::sleep(world.dice.millis(100..=400)).await;
             continue;
         };
-        let store = SimStore::of(door.node.clone());
+        let store = SimStore::of(gateway.node.clone());
         if fork.is_none() {
             let planned = tokio::select! {
                 biased;
-                () = door.node.gone.cancelled() => Err(away()),
+                () = gateway.node.gone.cancelled() => Err(away()),
                 planned = plan(&world, &store, &wanted, &what) => planned,
             };
             match planned {
@@ -85,8 +85,8 @@ pub(crate) async fn ask(world: Arc<World>, doors: GatewayHandles, wanted: Wanted
             let attempt = NewFork { run_id, event, ..fork.clone() };
             let written = tokio::select! {
                 biased;
-                () = door.node.gone.cancelled() => Err(away()),
-                written = write(&door, &store, attempt) => written,
+                () = gateway.node.gone.cancelled() => Err(away()),
+                written = write(&gateway, &store, attempt) => written,
             };
             match written {
                 Ok(run) if there.replace(run).is_none_or(|before| before == run) => {
@@ -174,7 +174,7 @@ async fn plan(
 }
 
 /// Writes the fork, unless its request did so before, and publishes it.
-async fn write(door: &GatewayHandle, store: &SimStore, mut fork: NewFork) -> Result<RunId, StoreError> {
+async fn write(gateway: &GatewayHandle, store: &SimStore, mut fork: NewFork) -> Result<RunId, StoreError> {
     if let Some(earlier) = store.run_of_request(USER, &fork.request_id).await? {
         return Ok(earlier);
     }
@@ -185,6 +185,6 @@ async fn write(door: &GatewayHandle, store: &SimStore, mut fork: NewFork) -> Res
         Created::New(run) => (run, vec![(Topic::Run(run), batch.into()), (Topic::Wake, bytes::Bytes::new())]),
         Created::Existing(run) => (run, vec![(Topic::Wake, bytes::Bytes::new())]),
     };
-    let _ = SimFanout { node: door.node.clone() }.publish(hints).await;
+    let _ = SimFanout { node: gateway.node.clone() }.publish(hints).await;
     Ok(run)
 }

@@ -32,7 +32,7 @@ const FORKS: u64 = 2;
 /// Everybody who gives commands. Their dice are their own, so that a world without them is what it was before.
 pub(crate) struct People {
     world: Arc<World>,
-    doors: GatewayHandles,
+    gateways: GatewayHandles,
     dice: SeededRng,
     given: u64,
     forked: u64,
@@ -43,11 +43,11 @@ pub(crate) struct People {
 }
 
 impl People {
-    pub(crate) fn new(world: &Arc<World>, doors: GatewayHandles) -> Self {
+    pub(crate) fn new(world: &Arc<World>, gateways: GatewayHandles) -> Self {
         let dice = SeededRng::new(world.plan.seed ^ 0x9e0b_1e00_0000_0007);
         Self {
             world: world.clone(),
-            doors,
+            gateways,
             dice,
             given: 0,
             forked: 0,
@@ -105,7 +105,7 @@ impl People {
         let (name, what) = (run_name(run), what.join(", "));
         world.note("ann", format_args!("f{number}: forks {name} at {at_seq}: {what}"));
         let wanted = Wanted { number, run, at_seq, edits };
-        self.senders.push(tokio::spawn(ask(world, self.doors.clone(), wanted, self.made.clone())));
+        self.senders.push(tokio::spawn(ask(world, self.gateways.clone(), wanted, self.made.clone())));
     }
 
     /// What a fork may do differently. A run that has ended goes on only if something is done again.
@@ -146,7 +146,7 @@ impl People {
         let what = verb(&command.action);
         self.world.note("ann", format_args!("{}: {what} of {}", command.request_id, run_name(run)));
         self.world.checks().commands.given(run, &command);
-        self.senders.push(tokio::spawn(send(self.world.clone(), self.doors.clone(), run, command)));
+        self.senders.push(tokio::spawn(send(self.world.clone(), self.gateways.clone(), run, command)));
     }
 
     /// How long until somebody acts again.
@@ -290,17 +290,17 @@ fn verb(action: &Action) -> &'static str {
 }
 
 /// Sends a command until it is answered, and once more. A run that has ended takes none.
-async fn send(world: Arc<World>, doors: GatewayHandles, run: RunId, command: Command) {
+async fn send(world: Arc<World>, gateways: GatewayHandles, run: RunId, command: Command) {
     let mut answers = 0;
     while answers < 2 {
-        let Some(door) = doors.pick(&world) else {
+        let Some(gateway) = gateways.pick(&world) else {
             tokio::time::sleep(world.dice.millis(100..=400)).await;
             continue;
         };
-        let store = SimStore::of(door.node.clone());
+        let store = SimStore::of(gateway.node.clone());
         let sent = tokio::select! {
             biased;
-            () = door.node.gone.cancelled() => None,
+            () = gateway.node.gone.cancelled() => None,
             sent = store.send_command(run, command.clone()) => sent.ok(),
         };
         match sent {
@@ -314,10 +314,10 @@ async fn send(world: Arc<World>, doors: GatewayHandles, run: RunId, command: Com
             }
             Some(Sent::Ended) => return,
             Some(Sent::Pending(_)) => {
-                let fanout = SimFanout { node: door.node.clone() };
+                let fanout = SimFanout { node: gateway.node.clone() };
                 tokio::select! {
                     biased;
-                    () = door.node.gone.cancelled() => {}
+                    () = gateway.node.gone.cancelled() => {}
                     _ = fanout.publish(vec![(Topic::Wake, bytes::Bytes::new())]) => {}
                 }
             }

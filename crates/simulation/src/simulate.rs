@@ -116,10 +116,10 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
     for run in &runs {
         for n in 1..=world.plan.subscribers {
             let view = View::new(format!("client{n}"), *run);
-            views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
+            views.push(tokio::spawn(client::watch(world.clone(), cluster.handles.clone(), view)));
         }
     }
-    let mut people = world.plan.steered.then(|| People::new(&world, cluster.doors.clone()));
+    let mut people = world.plan.steered.then(|| People::new(&world, cluster.handles.clone()));
     let mut to_create = runs;
     let mut trouble_at = began + world.dice.millis(100..=1_500);
     let healthy_at = began + world.plan.trouble;
@@ -140,7 +140,7 @@ async fn run(plan: Plan, flaw: Option<Flaw>) -> Outcome {
         }
         for (fork, shared) in people.as_ref().map(People::made).unwrap_or_default() {
             let view = View::of_fork("client9".into(), fork, shared);
-            views.push(tokio::spawn(client::watch(world.clone(), cluster.doors.clone(), view)));
+            views.push(tokio::spawn(client::watch(world.clone(), cluster.handles.clone(), view)));
         }
         let content = people.as_mut().is_none_or(People::are_content);
         let ended = content && to_create.is_empty() && views.iter().all(tokio::task::JoinHandle::is_finished);

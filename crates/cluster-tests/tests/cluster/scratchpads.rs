@@ -54,16 +54,17 @@ async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_
     let root = NodeId::root(run.parse().expect("a run id"));
     let document = DocumentId::scratchpad(root);
     let mut text = String::new();
-    follow(&cluster.doors()[1], document, &mut text, "note 10,").await;
+    follow(&cluster.gateway_urls()[1], document, &mut text, "note 10,").await;
     cluster.gateways[1].kill();
     cluster.redis.stop();
-    follow(&cluster.doors()[0], document, &mut text, "note 80,").await;
+    follow(&cluster.gateway_urls()[0], document, &mut text, "note 80,").await;
     cluster.redis.start_again().expect("Redis starts");
     // The executor is writing now. The next driver repeats its call.
-    follow(&cluster.doors()[0], document, &mut text, "scripted: planned\nnote 1, note 2, note 3,").await;
+    follow(&cluster.gateway_urls()[0], document, &mut text, "scripted: planned\nnote 1, note 2, note 3,")
+        .await;
     let driver = cluster.driver_of(&run).await;
     cluster.planners[driver].kill();
-    follow(&cluster.doors()[0], document, &mut text, "").await;
+    follow(&cluster.gateway_urls()[0], document, &mut text, "").await;
     let history = follower.end().await;
     history.assert_whole();
     assert_eq!(text, cluster.body(document).await);

@@ -5,6 +5,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
+use unicode_script::{Script, UnicodeScript};
 
 use super::division::{MARKS, removed};
 use super::escapes::{Controls, decoded};
@@ -215,7 +216,8 @@ impl Letters {
     fn of(text: &str) -> Self {
         let mut letters =
             Self { text: String::with_capacity(text.len()), edges: Vec::with_capacity(text.len() + 1) };
-        let (mut before, mut hyphen, mut capitals) = (None, false, 0);
+        // The kind of the letter before, and its script.
+        let (mut before, mut hyphen, mut capitals): (Option<(Kind, Script)>, _, _) = (None, false, 0);
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
             if c.is_whitespace() {
@@ -226,17 +228,19 @@ impl Letters {
                 before = None;
             } else if is_combining_mark(c) || is_invisible(c) {
             } else if let Some(kind) = kind(c) {
+                let script = if c.is_ascii() { Script::Latin } else { c.script() };
                 // `camelCase` and `HTTPServer`.
-                let hump = (before, kind) == (Some(Kind::Upper), Kind::Lower);
+                let hump = before == Some((Kind::Upper, script)) && kind == Kind::Lower;
                 if hump && let Some(last) = letters.text.char_indices().next_back() {
                     letters.edges[last.0] = true;
                 }
-                let same = before == Some(kind) && kind != Kind::Caseless || hump;
+                // A word may take an ending of another language: `Linuxом`.
+                let same = before == Some((kind, script)) && kind != Kind::Caseless || hump;
                 // Behind several capitals a word may also end: `IPv6`, `PDFs`.
                 let length = letters.text.len();
                 letters.spell(c, !same || hump && capitals > 1);
                 // A sign may spell nothing. Then the next letter begins a word.
-                before = (letters.text.len() > length).then_some(kind);
+                before = (letters.text.len() > length).then_some((kind, script));
                 hyphen = false;
                 capitals = if kind == Kind::Upper { capitals + 1 } else { 0 };
             } else {
@@ -354,6 +358,10 @@ mod tests {
             (r"Erd\H{o}s", "erdős"),
             (r"Ho\v{r}ava", "hořava"),
             ("Sm=C3=B6rvak", "smörvak"),
+            ("Мы работаем с Linuxом", "linux"),
+            ("Το Linuxο", "linux"),
+            ("ёVimё", "vim"),
+            ("ЯVim", "vim"),
             ("IPv6 and PDFs", "ip"),
             ("IPv6 and PDFs", "pdf"),
         ] {

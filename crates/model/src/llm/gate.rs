@@ -58,7 +58,7 @@ pub(super) struct GateCounts {
 struct Circuit {
     /// Failures in a row.
     failures: u32,
-    /// All failures, counted on from those of the gate when it was made, so that requests of before are older.
+    /// All failures. A new circuit starts with those of the gate, so that it can tell which requests began before it.
     all_failures: u64,
     open_until: Option<Instant>,
     /// A probe is in flight.

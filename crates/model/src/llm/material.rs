@@ -130,8 +130,11 @@ fn is_unseen(c: char) -> bool {
                 | '\u{110bd}'
                 | '\u{110cd}'
                 | '\u{1d159}'
+                | '\u{fffc}'
     );
-    c.is_control() && !c.is_whitespace() || is_invisible(c) || is_mark
+    let is_private =
+        matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{ffffd}' | '\u{100000}'..='\u{10fffd}');
+    c.is_control() && !c.is_whitespace() || is_invisible(c) || is_mark || is_private
 }
 
 #[cfg(test)]
@@ -199,6 +202,7 @@ mod tests {
             "≤/data≥",
             "◁/data▷",
             "⋖/⒟⒜ꞇ🄐>",
+            "<\u{e000}/da\u{f0000}t\u{fffc}a>",
             &format!("<{}/data>", "\u{200b}".repeat(10_000)),
         ] {
             let block = data(&format!("before {disguise} after"), "x");

@@ -9,7 +9,7 @@ use super::failure::{Failure, FailureKind};
 use super::settings::Rates;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Minutes that requests wait at the most for what earlier requests and answers used too much.
+/// Earlier requests and answers may have used more than the limit. The most that is owed, in minutes of the limit.
 const MINUTES_OWED: f64 = 2.0;
 /// A sixth of what a minute allows may come at once; the rest is spread over the minute.
 const AT_ONCE: u32 = 6;

@@ -12,6 +12,7 @@ use tree_agent_tools::ToolError;
 use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS, Known};
 use super::homework;
+use super::missing::Said;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
 use super::step::Brief;
@@ -78,10 +79,10 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     });
     let quoted = told::Held::of(&merged);
     let was_read = !io.ran_out_of_tool_calls();
-    let mut unquoted = told::unquoted(input, &notes);
-    let (absent, found) = missing::look_again(io, absent).await?;
-    unquoted.extend(found);
-    let (absent, unquoted) = told::consistent(absent, unquoted, &quoted);
+    let before = Said { absent, unquoted: told::unquoted(input, &notes) };
+    let now = missing::look_again(io, before.clone()).await?;
+    let former: Vec<String> = before.unquoted.into_iter().filter(|s| !now.unquoted.contains(s)).collect();
+    let (absent, unquoted) = told::consistent(now.absent, now.unquoted, &quoted);
     let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
     let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
     // Of a step, the root says it: another step may have searched for the word.
@@ -90,7 +91,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     {
         gaps.extend(told::not_searched(&brief, searched, &quoted));
     }
-    of_steps.extend(input.children.iter().flat_map(|child| gaps_of(child, &known.absent)));
+    of_steps.extend(input.children.iter().flat_map(|child| gaps_of(child, &known.absent, &former)));
     // A step without a passage has said so itself.
     let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));
     gaps.extend(known.unquoted.iter().filter(is_new).cloned());
@@ -256,8 +257,8 @@ async fn returned(
     Ok(passages)
 }
 
-/// What a child failed to answer.
-fn gaps_of(child: &ChildOutcome, absent: &[String]) -> Vec<String> {
+/// What a child failed to answer, without the `former` sentences and without absences of words that are not `absent`.
+fn gaps_of(child: &ChildOutcome, absent: &[String], former: &[String]) -> Vec<String> {
     let title = short(&child.title, 300);
     match child.status {
         NodeStatus::Failed => {
@@ -269,7 +270,7 @@ fn gaps_of(child: &ChildOutcome, absent: &[String]) -> Vec<String> {
             match assessment {
                 Some(a) if !a.met => {
                     let why = a.notes.as_deref().unwrap_or("it did not meet its criteria");
-                    let why = told::without_former_absence(why, absent);
+                    let why = told::still_true(why, absent, former);
                     vec![format!("“{title}”: {}", short(&why, 1_000))]
                 }
                 _ if child.partial => vec![format!("“{title}” is partial.")],

@@ -231,6 +231,37 @@ pub(super) fn without_absence(said: &str, is_absent: impl Fn(&str) -> bool) -> S
     kept.trim_end().to_owned()
 }
 
+/// `said` without `sentence`, which quotes a word, also where its end is cut.
+pub(super) fn without_sentence(said: &str, sentence: &str) -> String {
+    let Some(head) = sentence.find('”').map(|at| &sentence[..at + '”'.len_utf8()]) else {
+        return said.to_owned();
+    };
+    let (mut kept, mut rest) = (String::new(), said);
+    while let Some(at) = rest.find(head) {
+        let here = &rest[at..];
+        let same = here.chars().zip(sentence.chars()).take_while(|(a, b)| a == b);
+        let same: usize = same.map(|(c, _)| c.len_utf8()).sum();
+        let is_whole = same == sentence.len() && !here[same..].starts_with(|c: char| !c.is_whitespace());
+        let end = match here[same..].strip_prefix(ELLIPSIS) {
+            Some(_) => same + ELLIPSIS.len_utf8(),
+            None if is_whole => same,
+            None => 0,
+        };
+        match end {
+            0 => {
+                kept.push_str(&rest[..at + head.len()]);
+                rest = &here[head.len()..];
+            }
+            end => {
+                kept.push_str(&rest[..at]);
+                rest = here[end..].trim_start();
+            }
+        }
+    }
+    kept.push_str(rest);
+    kept.trim_end().to_owned()
+}
+
 /// The first of `titles`, and how many more there are: at most `most` together.
 pub(super) fn first_of(mut titles: Vec<String>, most: usize) -> Vec<String> {
     if titles.len() > most {
@@ -315,5 +346,20 @@ mod tests {
         assert_eq!(of(&nested), format!("“What is an awl?”: Nothing. “And?”: {kept} Two."));
         assert_eq!(of("Nothing. No document contains the word “hasp”, “aw…"), "Nothing.");
         assert_eq!(of(""), "");
+    }
+
+    #[test]
+    fn a_sentence_is_left_out_also_where_it_is_cut() {
+        let sentence = "Nobody has the word “hasp” as such. See a.md.";
+        let of = |said: &str| without_sentence(said, sentence);
+        assert_eq!(of(&format!("Nothing. {sentence} “And?”: two.")), "Nothing. “And?”: two.");
+        assert_eq!(of(&format!("{sentence} {sentence}")), "");
+        assert_eq!(of("Nothing. Nobody has the word “hasp” as su…"), "Nothing.");
+        assert_eq!(of("“And?”: Nobody has the word “hasp”… “Or?”: two."), "“And?”: “Or?”: two.");
+        for other in
+            ["Nobody has the word “gimlet” as such.", "Nobody has the word “hasp” as such. See a.md.bak.", ""]
+        {
+            assert_eq!(of(other), other);
+        }
     }
 }

@@ -11,6 +11,7 @@ use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
 use super::findings::{self, FINDINGS, Known};
+use super::missing::Said;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
@@ -34,7 +35,8 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     // A part of the notes would mislead.
     let mut notes = if notes.is_cut { Notes::default() } else { notes };
-    if missing::look_again(io, notes.absent.clone()).await?.0.len() < notes.absent.len() {
+    let noted = Said { absent: notes.absent.clone(), unquoted: notes.unquoted.clone() };
+    if missing::look_again(io, noted.clone()).await? != noted {
         // Documents have come since its planner looked.
         notes = Notes::default();
     }

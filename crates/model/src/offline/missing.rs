@@ -88,21 +88,44 @@ pub(super) async fn look_for(
     Ok(missing)
 }
 
-/// Looks again for words that steps have called missing, because documents may have been added since: while the run
-/// worked, or before a fork that keeps the step. Returns those that no document contains now either, and what is said
-/// of others, as in [`Missing::unquoted`]. If nothing can be looked for any more, the judgement of the steps stands.
-pub(super) async fn look_again(
-    io: &RoleIo,
-    absent: Vec<String>,
-) -> Result<(Vec<String>, Vec<String>), RoleError> {
+/// What has been said of words that no passage holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Said {
+    /// No document contains them.
+    pub(super) absent: Vec<String>,
+    /// Sentences about others, as in [`Missing::unquoted`].
+    pub(super) unquoted: Vec<String>,
+}
+
+/// Looks again for words that steps have not found, because documents may have been added since: while the run worked,
+/// or before a fork that keeps the step. Returns what is true now. If a word cannot be looked for any more, what was
+/// said of it stands.
+pub(super) async fn look_again(io: &RoleIo, before: Said) -> Result<Said, RoleError> {
+    let sentences = before.unquoted.iter().filter_map(|sentence| unfound(sentence));
+    let words: BTreeSet<&str> = before.absent.iter().map(String::as_str).chain(sentences).collect();
     // Usually nothing has changed, and the run knows the answers.
-    let terms: Vec<Term> = absent.iter().flat_map(|word| key_terms(word)).collect();
+    let terms: Vec<Term> = words.into_iter().flat_map(key_terms).collect();
     let now = look_for(io, &terms, 0..terms.len()).await?;
-    let stands = |word: &String| {
-        let of = terms.iter().position(|term| term.shown == *word);
-        of.is_some_and(|of| !now.unsearched.contains(&of)) && !now.absent.contains(word)
+    let is_judged = |word: &str| {
+        let of = terms.iter().position(|term| term.shown == word);
+        of.is_some_and(|of| !now.unsearched.contains(&of))
     };
-    Ok((absent.into_iter().filter(|word| !stands(word)).collect(), now.unquoted))
+    let mut after = before;
+    after.absent.retain(|word| !is_judged(word) || now.absent.contains(word));
+    after.unquoted.retain(|sentence| {
+        now.unquoted.contains(sentence) || unfound(sentence).is_none_or(|word| !is_judged(word))
+    });
+    for word in now.absent {
+        if !after.absent.contains(&word) {
+            after.absent.push(word);
+        }
+    }
+    for sentence in now.unquoted {
+        if !after.unquoted.contains(&sentence) {
+            after.unquoted.push(sentence);
+        }
+    }
+    Ok(after)
 }
 
 /// A form of a term that search does not find.
@@ -242,9 +265,14 @@ pub(super) fn contained(sentence: &str) -> Option<&str> {
     word_of(sentence).filter(|_| !sentence.starts_with(UNFOUND))
 }
 
-/// The same, if the sentence names documents with similar spellings.
+/// The same, if the sentence says that search does not find the word as such.
+fn unfound(sentence: &str) -> Option<&str> {
+    word_of(sentence).filter(|_| sentence.starts_with(UNFOUND))
+}
+
+/// The same, if the sentence also names documents with similar spellings.
 pub(super) fn similarly_spelled(sentence: &str) -> Option<&str> {
-    word_of(sentence).filter(|_| sentence.starts_with(UNFOUND) && !sentence.ends_with(INCOMPLETE))
+    unfound(sentence).filter(|_| !sentence.ends_with(INCOMPLETE))
 }
 
 /// Says that `total` documents contain a term of which no passage was quoted, and names the first of `found` by path.

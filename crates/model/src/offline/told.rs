@@ -144,10 +144,11 @@ pub(super) fn consistent(
 }
 
 /// What a step says of its result, without what it or a step below has said of missing words that are not `absent` any
-/// more.
-pub(super) fn without_former_absence(said: &str, absent: &[String]) -> String {
+/// more, and without the `former` sentences.
+pub(super) fn still_true(said: &str, absent: &[String], former: &[String]) -> String {
     let absent: HashSet<Vec<Vec<String>>> = absent.iter().map(|word| stems_of(word)).collect();
-    document::without_absence(said, |word| absent.contains(&stems_of(word)))
+    let said = document::without_absence(said, |word| absent.contains(&stems_of(word)));
+    former.iter().fold(said, |said, sentence| document::without_sentence(&said, sentence))
 }
 
 /// What a word is compared by, in whatever form.

@@ -370,6 +370,27 @@ async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() 
     let added = Some(("new.md", "The tank of the dirigible leaks. They zirvane at night."));
     let done = Runner { added, ..Runner::new(objective, 1) }.run().await;
     assert!(!done.document.contains("No document contains"), "{}", done.document);
+    // What was spelled differently before.
+    for (objective, depth) in [
+        ("What is the zirvanegate? What does the pilot do? What is a frobnix? What is a dirigible?", 3),
+        ("What is the zirvanegate? What does the pilot do?", 3),
+        ("What is the zirvanegate of the harbour?", 0),
+        ("What is a zirvanegate?", 0),
+        ("What is a zirvanegate?", 3),
+    ] {
+        let budgets =
+            Budgets { max_depth: depth, max_bands_per_plan: 1, max_steps_per_band: 2, ..Budgets::default() };
+        let added = Some(("new.md", "# New\n\nThe zirvanegate of the harbour is blue."));
+        let runner = Runner { added, budgets, ..Runner::new(objective, 1) };
+        runner.documents.add_source(
+            runner.context.project_ids[0],
+            "old.md",
+            "An item oldzirvanegater is here.",
+        );
+        let done = runner.run().await;
+        assert!(!done.document.contains("Search found no document"), "{objective}: {}", done.document);
+        assert!(done.document.contains("zirvanegate"), "{objective}: {}", done.document);
+    }
     // Words with which one look would exceed the length of a query.
     let long = |n: usize| format!("{}{n}zq", "abcdefghij".repeat(5));
     let objective = (0..16).map(long).collect::<Vec<_>>().join(" ");

@@ -18,6 +18,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Notify;
 
 use super::config::TransportConfig;
+use tree_agent_contract::error::chain;
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_runtime::channel::is_loopback;
 use tree_agent_security::Roots;
@@ -121,11 +122,33 @@ fn client(url: &Uri, roots: &Roots) -> Result<reqwest::Client, String> {
     client.build().map_err(|error| format!("no HTTP client can be made: {error}"))
 }
 
-/// An error of the library in one line of limited length.
+/// An error of the library with its causes, in one line of limited length.
 pub(super) fn brief(error: &dyn std::error::Error) -> String {
     const BYTES: usize = 400;
-    let text = error.to_string();
+    let text = without_queries(&chain(error));
     one_line(prefix(&text, BYTES))
+}
+
+/// `text` without the queries of URLs, because they may hold keys.
+fn without_queries(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let end = rest[at..].find(char::is_whitespace).map_or(rest.len(), |length| at + length);
+        let url = &rest[..end];
+        match url[at..].find('?') {
+            Some(query) => {
+                // What follows the URL in the sentence.
+                let behind = url.trim_end_matches([')', ':', ',', '.', ';']).len();
+                out.push_str(&url[..at + query]);
+                out.push_str("?…");
+                out.push_str(&url[behind.max(at + query + 1)..]);
+            }
+            None => out.push_str(url),
+        }
+        rest = &rest[end..];
+    }
+    out + rest
 }
 
 /// Bytes that a child process has written since it last answered a call.

@@ -291,9 +291,10 @@ async fn a_server_over_tls_is_one_that_the_operators_authorities_vouch_for() {
 async fn tools_over_streamable_http_and_calls_in_parallel() {
     let server = TestServer::default();
     let (address, serving) = over_http(server.clone()).await;
-    let tools =
-        set(&format!("[servers.web]\nurl = \"http://{address}/mcp\"\nmax_calls = 4\ntimeout_seconds = 20"))
-            .await;
+    let tools = set(&format!(
+        "[servers.web]\nurl = \"http://{address}/mcp?key=SECRET\"\nmax_calls = 4\ntimeout_seconds = 20"
+    ))
+    .await;
     assert_eq!(text(&tools, "web__echo", json!({"text": "over HTTP"})).await, "over HTTP");
     let calls = (0..12).map(|i| {
         let tools = tools.clone();
@@ -321,4 +322,6 @@ async fn tools_over_streamable_http_and_calls_in_parallel() {
         }
     };
     assert!(error.retryable(), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("/mcp?…") && !said.contains("SECRET"), "{said}");
 }

@@ -31,7 +31,7 @@ async fn f07_two_thousand_subscriptions_race_appends() {
             1 => fastrand::u64(0..=head),
             _ => head,
         };
-        crowds.push(Crowd::start(&run, &cluster.doors(), WATCHERS / 4, begin));
+        crowds.push(Crowd::start(&run, &cluster.gateway_urls(), WATCHERS / 4, begin));
     }
     assert!(!follower.ended(), "the run ended before everybody had come");
     let history = follower.end().await;
@@ -106,7 +106,7 @@ async fn f08_stalled_readers_hold_neither_others_nor_memory() {
     // Longer than the test, which measures what a stalled stream costs while it is kept.
     let settings = vec![("event-gateway", "TREE_AGENT_STALL_SECONDS", "3600".to_owned())];
     let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
-    let shared = roomy(&cluster.doors()[0]).await;
+    let shared = roomy(&cluster.gateway_urls()[0]).await;
     for tried in 1.. {
         let run = cluster.create(MODEL).await;
         let (_, alone) = four_watch(&shared, &run).await;
@@ -144,7 +144,7 @@ async fn f08_a_stream_that_takes_nothing_is_given_up_and_resumes() {
     let settings = vec![("event-gateway", "TREE_AGENT_STALL_SECONDS", "1".to_owned())];
     let cluster = Cluster::start(Options { settings, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=4,depth=2,latency_ms=100,result_bytes=16000").await;
-    let shared = roomy(&cluster.doors()[0]).await;
+    let shared = roomy(&cluster.gateway_urls()[0]).await;
     let mut stalled = watched(&shared, &run).await;
     let history = cluster.follow(&run).end().await;
     let given_up = || cluster.gateways[0].log().contains("their streams are dropped");
@@ -198,14 +198,14 @@ async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     // The run hangs at its last call, so that all watchers have time to arrive and to move.
     let run = cluster.create("scripted:fanout=4,bands=3,depth=1,fail=hang,fail_role=aggregate").await;
-    let mut follower = Follower::new(&run, &cluster.doors()[1..]);
+    let mut follower = Follower::new(&run, &cluster.gateway_urls()[1..]);
     let aggregating = |events: &[Event]| {
         events.iter().any(
             |e| matches!(&e.body, EventBody::NodeStatusChanged(s) if s.status == NodeStatus::Aggregating),
         )
     };
     follower.until("the run hangs", aggregating).await;
-    let crowd = Crowd::start(&run, &cluster.doors(), WATCHERS, |_| 0);
+    let crowd = Crowd::start(&run, &cluster.gateway_urls(), WATCHERS, |_| 0);
     eventually("everybody watches", LATE, async || crowd.caught_up() == WATCHERS).await;
     let sql = cluster.sql().await;
     let transactions = async || -> i64 {
@@ -218,8 +218,8 @@ async fn f09_two_thousand_watchers_of_a_killed_gateway_resume_on_the_other() {
     eventually("everybody has moved", LATE, async || crowd.moved() == WATCHERS).await;
     let moved = killed.elapsed();
     let request = pb::CancelRunRequest { run_id: run.clone(), reason: "seen enough".into() };
-    let door = cluster.doors().remove(1).parse().expect("a URL");
-    RunServiceClient::new(channel::single(door)).cancel_run(request).await.expect("accepted");
+    let gateway = cluster.gateway_urls().remove(1).parse().expect("a URL");
+    RunServiceClient::new(channel::single(gateway)).cancel_run(request).await.expect("accepted");
     let history = follower.end().await;
     assert_eq!(history.ending().status, RunStatus::Cancelled);
     let end = history.events().len() as u64;

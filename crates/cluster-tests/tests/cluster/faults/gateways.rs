@@ -49,7 +49,7 @@ async fn f02_watchers_of_a_killed_gateway_miss_nothing() {
 async fn f10_a_leaving_gateway_tells_its_watchers_where_to_go_on() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=3,depth=2,latency_ms=250").await;
-    let mut follower = Follower::new(&run, &cluster.doors());
+    let mut follower = Follower::new(&run, &cluster.gateway_urls());
     follower.until("the run is under way", |events| events.len() > 20).await;
     assert_eq!(cluster.gateways[0].terminate(Duration::from_secs(10)), 0);
     let (hint, seen) = follower.resume_hint().await;
