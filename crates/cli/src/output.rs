@@ -39,6 +39,13 @@ struct Stream {
     palette: Palette,
 }
 
+impl Stream {
+    /// `text` as it may be written there: nothing has colours where we give it none.
+    fn shown(self, text: &str) -> String {
+        if self.palette.colour { printable::coloured(text) } else { printable::many_lines(text) }
+    }
+}
+
 impl Output {
     /// Looks at both outputs and the environment.
     pub(crate) fn detect(format: Format, quiet: bool) -> Self {
@@ -90,7 +97,7 @@ impl Output {
 
     /// Prints one line for people on stdout.
     pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), CliError> {
-        let mut line = printable::coloured(text.as_ref());
+        let mut line = self.stdout.shown(text.as_ref());
         line.push('\n');
         Ok(io::stdout().lock().write_all(line.as_bytes())?)
     }
@@ -160,7 +167,7 @@ impl Output {
 
     /// Says something on stderr that the user must know. A stderr that is gone is nothing to fail for.
     pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        let mut line = printable::coloured(text.as_ref());
+        let mut line = self.stderr.shown(text.as_ref());
         line.push('\n');
         let _ = print_above(line.as_bytes());
     }

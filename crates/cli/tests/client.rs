@@ -381,8 +381,9 @@ async fn completions_need_no_server() {
     }
 }
 
-/// An escape sequence, a control sequence introducer of one byte, a bell, and an override of the direction of writing.
-const HOSTILE: &str = "a\x1b[2Jb\u{9b}31mc\x07d\u{202e}e";
+/// An escape sequence, a control sequence introducer of one byte, a bell, an override of the direction of writing, and
+/// a colour sequence that hides what follows.
+const HOSTILE: &str = "a\x1b[2Jb\u{9b}31mc\x07d\u{202e}e\x1b[8m";
 
 /// Characters that are not for terminals.
 fn unsafe_characters(text: &str) -> Vec<char> {
@@ -402,6 +403,8 @@ async fn nothing_that_a_server_says_steers_the_terminal() {
     }
     let (fake, url) = Fake::serve(events, vec![]).await;
     fake.0.lock().unwrap().others = vec![HOSTILE.into()];
+    fake.0.lock().unwrap().default_model = HOSTILE.into();
+    fake.0.lock().unwrap().estimate_model = HOSTILE.into();
     fake.0.lock().unwrap().create_failures.push(Status::invalid_argument(HOSTILE));
     let run = run_id().to_string();
     for args in [
@@ -416,6 +419,8 @@ async fn nothing_that_a_server_says_steers_the_terminal() {
         &["watch", &run, "-o", "jsonl"],
         &["runs"],
         &["runs", "-o", "json"],
+        &["status"],
+        &["run", "why?", "--estimate"],
         &["watch", "4b"],
         &["watch", "1d2e4b", "--type", "tree.run_status"],
     ] {

@@ -30,7 +30,7 @@ const FINDING_BYTES: usize = 160;
 named_enum! {
     /// What a role call does about answers of its run.
     AnswerUse {
-        /// It keeps answers and uses none of before: it is made again, so what went wrong may be in them.
+        /// It keeps its answers but uses no earlier ones: it is made again, because something may be wrong with them.
         Keep = "keep",
         /// It keeps answers and uses those that are there.
         Reuse = "reuse",

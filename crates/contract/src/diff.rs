@@ -7,9 +7,9 @@ use crate::ids::{NodeId, RunId};
 use crate::status::{NodeStatus, Outcome, RunStatus, named_enum};
 
 named_enum! {
-    /// What tells that two nodes are compared with each other.
+    /// How nodes of the two runs are matched.
     NodeMatching {
-        /// Their ids. The runs share nodes, as a fork and its parent do.
+        /// By their ids. The runs share nodes, as a fork and its parent do.
         Ids = "ids",
         /// Their steps and titles below the same parent. The runs are independent.
         Steps = "steps",
@@ -82,7 +82,7 @@ pub struct RunDiff {
     pub a: RunTotals,
     /// The second run.
     pub b: RunTotals,
-    /// What tells that two nodes are compared with each other.
+    /// How nodes of the two runs are matched.
     pub matching: NodeMatching,
     /// How many nodes compare in which way.
     pub counts: DiffCounts,

@@ -61,7 +61,7 @@ pub(crate) fn context(
     }
 }
 
-/// What a call for the node at `at` does about kept answers. Those of before are not used again where something went
+/// What a call for the node at `at` does about kept answers. Earlier ones are not used again where something went
 /// wrong with them: not by the call that is made again, and not below a node that began again.
 fn answer_use(state: &State, at: usize, attempt: u32) -> AnswerUse {
     let control = state.control(at);

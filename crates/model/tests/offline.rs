@@ -66,6 +66,8 @@ struct Runner {
     /// A document, path and body, that is added when the root has planned and all steps, or those of the first
     /// iteration, have ended.
     added: Option<(&'static str, &'static str)>,
+    /// The path of a document that is removed at the same time.
+    removed: Option<&'static str>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
     /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
@@ -101,6 +103,7 @@ impl Runner {
             fail: None,
             cuts: None,
             added: None,
+            removed: None,
             denies: false,
             cited: None,
         }
@@ -144,6 +147,9 @@ impl Runner {
     fn add_at(&self, depth: u32) {
         if let Some((path, body)) = self.added.filter(|_| depth == 0) {
             self.documents.add_source(self.context.project_ids[0], path, body);
+        }
+        if let Some(path) = self.removed.filter(|_| depth == 0) {
+            self.documents.remove_source(self.context.project_ids[0], path);
         }
     }
 

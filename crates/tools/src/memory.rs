@@ -66,6 +66,13 @@ impl MemoryDocuments {
         id
     }
 
+    /// Removes the source document of a project at `path`, if there is one.
+    pub fn remove_source(&self, project: ProjectId, path: &str) {
+        let mut state = self.lock();
+        state.changes += 1;
+        state.documents.remove(&source_id(project, path));
+    }
+
     /// Adds an answer that `run` keeps, as the engine would.
     pub fn add_answer(&self, run: RunId, node: NodeId, answer: &KeptDocument) {
         let id = DocumentId::of_run(run, &answer.path);

@@ -120,6 +120,8 @@ impl Stale {
         let out = &context.out;
         if out.is_json() {
             out.json(&StaleJson { run_id: run, claims: stale.clone(), redo_node_ids: &all.redo })?;
+        } else if all.claims.is_empty() {
+            out.note("the run cites nothing");
         } else if stale.is_empty() {
             out.note("every passage that the run cites is still there");
         } else {

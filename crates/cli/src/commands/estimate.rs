@@ -11,6 +11,7 @@ use crate::Context;
 use crate::client::request;
 use crate::error::CliError;
 use crate::view::paint::duration;
+use crate::view::printable::one_line;
 use crate::view::usage::{dollars, grouped};
 
 /// An estimate as `-o json` prints it.
@@ -78,8 +79,10 @@ pub(super) fn print(context: &Context, estimate: &RunEstimate) -> Result<(), Cli
 }
 
 fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> {
-    let model =
-        if model.is_empty() { "not known; name one with --model for a closer estimate" } else { model };
+    let model = match model {
+        "" => "not known; name one with --model for a closer estimate".to_owned(),
+        name => one_line(name),
+    };
     let open = |flag: &str, why: &str| format!("no limit{why}; set {flag}");
     let bounded = |amount: Option<String>, flag: &str, why: &str| amount.unwrap_or_else(|| open(flag, why));
     let unpriced = if model_is_known { " (the price of this model is unknown)" } else { "" };
@@ -106,7 +109,7 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
         nodes.push_str("; topics of steps that are searches come on top, up to --max-nodes");
     }
     let rows = [
-        ("model", model.to_owned()),
+        ("model", model),
         ("nodes", nodes),
         ("role calls", calls),
         ("tokens", bounded(estimate.tokens.map(grouped), "--max-tokens", "")),

@@ -132,7 +132,7 @@ impl Screen {
         if wanted.is_filtered() {
             return Ok(Screen::Log { events });
         }
-        // What is shown needs the titles and states of before.
+        // What is shown needs the earlier titles and states.
         let graph = match wanted.after_seq {
             0 => Graph::new(run),
             seq => Graph::from_snapshot(graph::fetch(client, run, Some(seq)).await?),

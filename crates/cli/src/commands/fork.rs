@@ -28,7 +28,7 @@ const CHANGED: usize = 20;
 pub(crate) struct Fork {
     #[command(flatten)]
     run: RunArg,
-    /// The last event that they share at the least; with the seq of a dry run the fork is the one that was shown
+    /// The fork shares at least the events up to this one; with the seq of a dry run the fork is the one that was shown
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
     /// Tell a node and everything below it something; can be repeated

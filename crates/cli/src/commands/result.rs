@@ -74,7 +74,7 @@ impl GetResult {
             }
             if !result.has_answer() {
                 let why = result.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
-                out.warn(format!("error: run {run} is {} and returned nothing{why}", result.status));
+                out.warn(format!("error: run {run} returned nothing; its status is {}{why}", result.status));
             }
             result.print(out)?;
             result.doubts().iter().for_each(|doubt| out.warn(doubt));

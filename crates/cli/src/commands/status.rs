@@ -11,6 +11,7 @@ use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, duration};
+use crate::view::printable::one_line;
 use crate::view::usage::{dollars, grouped};
 
 /// Show a server: its version, default model and limits
@@ -64,7 +65,7 @@ impl Status {
         ];
         for (name, text) in rows {
             let name = context.out.palette().paint(Paint::Dim, &format!("{name:<14}"));
-            context.out.line(format!("{name} {text}"))?;
+            context.out.line(format!("{name} {}", one_line(&text)))?;
         }
         Ok(Exit::Success)
     }

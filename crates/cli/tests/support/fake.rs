@@ -78,6 +78,10 @@ pub(crate) struct State {
     pub(crate) followed: Vec<pb::WatchDocumentRequest>,
     /// The synthesis.
     pub(crate) body: String,
+    /// The model of runs that name none.
+    pub(crate) default_model: String,
+    /// The model of estimates.
+    pub(crate) estimate_model: String,
     /// The answers of `DiffRuns`, used up one by one.
     pub(crate) differences: VecDeque<pb::DiffRunsResponse>,
     /// The requests of `DiffRuns`.
@@ -113,6 +117,8 @@ impl Fake {
             read: Vec::new(),
             followed: Vec::new(),
             body: BODY.into(),
+            default_model: "offline".into(),
+            estimate_model: "openai:gpt-4o".into(),
             differences: VecDeque::new(),
             compared: Vec::new(),
             steered: Vec::new(),
@@ -319,7 +325,7 @@ impl RunService for Fake {
         Ok(Response::new(pb::EstimateRunResponse {
             estimate: Some(estimate),
             budgets: request.budgets,
-            model: "openai:gpt-4o".into(),
+            model: self.0.lock().unwrap().estimate_model.clone(),
             per_call: Some(pb::RoleCosts { plan: cost, execute: cost, aggregate: cost, research: None }),
         }))
     }
@@ -576,7 +582,7 @@ impl ServerService for Fake {
             api_version: "treeagent.v1".into(),
             strategies: vec![Strategy::Tree.to_wire()],
             limits: Some(pb::Limits { max_budgets: Some(max_budgets), ..Default::default() }),
-            default_model: "offline".into(),
+            default_model: self.0.lock().unwrap().default_model.clone(),
             ..Default::default()
         }))
     }

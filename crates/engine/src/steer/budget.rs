@@ -13,7 +13,11 @@ pub(super) fn set(d: &mut Decider<'_>, by: Issuer<'_>, change: BudgetChange) -> 
     let (budgets, places) = (change.apply(d.state.budgets()), d.state.budgets().max_parallel_steps);
     budgets.validate()?;
     if budgets == *d.state.budgets() {
-        return Err(Refusal::of_field(RefusalKind::Precondition, "budgets", "already have these values"));
+        return Err(Refusal::of_field(
+            RefusalKind::Precondition,
+            "budgets",
+            "the budgets already have these values",
+        ));
     }
     let (seen, changed) = (by.expected_seq, d.state.steering().budget_set());
     if seen.is_some_and(|seen| changed > seen) {

@@ -39,7 +39,7 @@ pub(super) fn set(
     let before = d.state.node(at).lease.as_ref().map(|lease| lease.limits).unwrap_or_default();
     let wanted = change.apply_to_subtree(before);
     if wanted == before {
-        let message = "already have these values";
+        let message = "the budgets already have these values";
         return Err(Refusal::of_field(RefusalKind::Precondition, "budgets", message));
     }
     let (author, request_id) = (by.author.to_owned(), by.request_id.to_owned());

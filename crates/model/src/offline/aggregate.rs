@@ -84,7 +84,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let former: Vec<String> = before.unquoted.into_iter().filter(|s| !now.unquoted.contains(s)).collect();
     let (absent, unquoted) = told::consistent(now.absent, now.unquoted, &quoted);
     let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
-    let mut gaps: Vec<String> = document::absence(&known.absent).into_iter().collect();
+    let named = told::first_forms(&known.absent);
+    let mut gaps: Vec<String> = document::absence(&named).into_iter().collect();
     // Of a step, the root says it: another step may have searched for the word.
     if input.call.depth == 0
         && let Some(searched) = &searched
@@ -155,8 +156,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let best: Vec<&Ranked> =
         merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
     let rare = notes.rarest(&terms);
-    let (absent, unquoted) = (known.absent.as_slice(), known.unquoted.len());
-    let words = document::Asked { shown: &shown, rare, absent, unquoted };
+    let words =
+        document::Asked { shown: &shown, rare, absent: named.as_slice(), unquoted: known.unquoted.len() };
     let title = heading(&input.call);
     let document = Document {
         title: &title,

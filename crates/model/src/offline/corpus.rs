@@ -131,8 +131,11 @@ pub(super) async fn read_first(io: &RoleIo, entries: &[Entry]) -> Result<Vec<Doc
 pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> Result<Corpus, RoleError> {
     let (entries, more) = list(io, "", "to see what there is to read").await?;
     // A run that may make few tool calls must not spend them all on one node.
-    let affordable = call.budgets.max_tool_calls.is_none_or(|most| entries.len() as u64 * 4 <= most);
-    let small = !more && affordable && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
+    let quarter = call.budgets.max_tool_calls.map_or(u64::MAX, |most| most / 4);
+    let affordable_reads = usize::try_from(quarter).unwrap_or(usize::MAX);
+    let small = !more
+        && entries.len() <= affordable_reads
+        && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
     // A list that could not be had any more says nothing.
     let is_empty = entries.is_empty() && !more && !io.ran_out_of_tool_calls();
     let documents = if more { number(io).await? } else { entries.len() };
@@ -142,7 +145,11 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
         false => {
             let limited = call.budgets.max_tool_calls.is_some();
             let alone = if limited { SEARCHED_TERMS_LIMITED } else { SEARCHED_TERMS };
-            search(io, terms, alone, &mut counted).await?
+            match search(io, terms, alone, &mut counted).await? {
+                Some(found) => found,
+                // Without a search, those that are listed first are better than none.
+                None => entries.into_iter().take(affordable_reads).collect(),
+            }
         }
     };
     Ok(Corpus { docs: read_all(io, entries).await?, is_empty, is_whole: small, documents, counted })
@@ -243,7 +250,7 @@ pub(super) async fn named(io: &RoleIo, paths: &[String], terms: &[Term]) -> Resu
     let unknown: Vec<&String> = paths.iter().filter(|path| !is_known(path)).collect();
     if !unknown.is_empty() {
         let found = search(io, terms, SEARCHED_TERMS, &mut BTreeMap::new()).await?;
-        entries.extend(found.into_iter().filter(|entry| unknown.contains(&&entry.path)));
+        entries.extend(found.into_iter().flatten().filter(|entry| unknown.contains(&&entry.path)));
     }
     entries.sort();
     entries.dedup();
@@ -284,13 +291,13 @@ async fn page(
 }
 
 /// The documents that search finds for the terms together and for each alone, the best of every query first: a term
-/// that few documents share with the others must be read about as well.
+/// that few documents share with the others must be read about as well. None if no search can be made any more.
 async fn search(
     io: &RoleIo,
     terms: &[Term],
     alone: usize,
     counted: &mut BTreeMap<Vec<String>, u64>,
-) -> Result<Vec<Entry>, RoleError> {
+) -> Result<Option<Vec<Entry>>, RoleError> {
     let together = terms.iter().map(|t| t.shown.as_str()).collect::<Vec<_>>().join(" ");
     let alone = terms.iter().take(alone).map(|t| (t.shown.clone(), Some(&t.stems)));
     let alone = alone.filter(|(t, _)| terms.len() == 1 || *t != together);
@@ -299,7 +306,12 @@ async fn search(
     let several = alone.clone().count() >= SEARCHES;
     for (query, stems) in all.into_iter().chain(alone) {
         let limit = if several && stems.is_some() { SHARED_HITS } else { CANDIDATES };
-        let Some((entries, total)) = hits(io, &query, limit).await? else { break };
+        let Some((entries, total)) = hits(io, &query, limit).await? else {
+            if answers.is_empty() {
+                return Ok(None);
+            }
+            break;
+        };
         if let Some((stems, total)) = stems.zip(total) {
             counted.insert(stems.clone(), total);
         }
@@ -313,7 +325,7 @@ async fn search(
             }
         }
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 pub(super) fn entries(rows: &Value) -> Vec<Entry> {

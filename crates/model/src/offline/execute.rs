@@ -48,6 +48,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let mut quoted = Vec::new();
     // Which of them are rare.
     let mut rare = BTreeSet::new();
+    let mut is_empty = false;
     let (ranked, docs) = if let Some((a, b)) = &brief.compares {
         quoted = compared(input, a, b);
         (rank(quoted.iter().map(|(passage, _)| passage.clone()).collect(), &terms), Vec::new())
@@ -56,14 +57,23 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         if brief.reads.is_empty() && notes.telling.is_empty() && looked {
             // Its planner has looked: there is nothing to be quoted.
             let known = Known { absent: notes.absent, unquoted: notes.unquoted, ..known };
-            return Ok(answer(call, &brief, &terms, &known, Chosen::default(), 0, false));
+            return Ok(answer(call, &brief, &terms, &known, Chosen::default(), Looked::default()));
         }
         // The planner of this very node leaves what it found in the scratchpad.
-        let paths = if brief.reads.is_empty() { &notes.reads } else { &brief.reads };
-        let docs = match paths.is_empty() {
-            true => corpus::gather(io, call, &terms).await?.docs,
-            false => corpus::named(io, paths, &terms).await?,
+        let mut paths = if brief.reads.is_empty() { notes.reads.clone() } else { brief.reads.clone() };
+        let mut docs = match paths.is_empty() {
+            true => Vec::new(),
+            false => corpus::named(io, &paths, &terms).await?,
         };
+        if docs.is_empty() && !io.ran_out_of_tool_calls() {
+            if !paths.is_empty() {
+                // All that were planned have been removed or renamed.
+                (paths, notes) = (Vec::new(), Notes::default());
+                known = Known::default();
+            }
+            let corpus = corpus::gather(io, call, &terms).await?;
+            (docs, is_empty) = (corpus.docs, corpus.is_empty);
+        }
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             rare = notes.rarest(&notes.telling);
@@ -82,7 +92,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             let ranked = counts.ranked(&telling);
             let mut unsearched = absent.clone();
             // The planner that named the documents has looked for the words of the task.
-            if ranked.is_empty() || brief.reads.is_empty() || input.task.is_some() {
+            if ranked.is_empty() || paths.is_empty() || input.task.is_some() {
                 let found = missing::look_for(io, &terms, absent).await?;
                 unsearched = found.unsearched;
                 (known.absent, known.unquoted) = (found.absent, found.unquoted);
@@ -97,7 +107,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         // Other steps read the documents that mention the rest.
         known.unquoted.clear();
     }
-    let unread = io.ran_out_of_tool_calls();
+    let looked = Looked { documents: docs.len(), is_empty, unread: io.ran_out_of_tool_calls() };
     let of_earlier = |r: &'_ Ranked| {
         let held = quoted.iter().find(|(passage, _)| *passage == r.passage);
         held.and_then(|(_, document)| *document)
@@ -106,7 +116,18 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         Some(_) => cited::of_artifacts(chosen.iter().filter_map(|r| Some((&r.passage, of_earlier(r)?)))),
         None => cited::of_sources(chosen.iter().map(|r| &r.passage), &docs),
     };
-    Ok(answer(call, &brief, &terms, &known, Chosen { passages: chosen, citations, rare }, docs.len(), unread))
+    Ok(answer(call, &brief, &terms, &known, Chosen { passages: chosen, citations, rare }, looked))
+}
+
+/// What was looked at.
+#[derive(Default)]
+struct Looked {
+    /// Documents that were read.
+    documents: usize,
+    /// There is none in the context.
+    is_empty: bool,
+    /// Not everything was read, because the tool calls are used up.
+    unread: bool,
 }
 
 /// What is quoted.
@@ -213,8 +234,7 @@ fn answer(
     terms: &[Term],
     known: &Known,
     chosen: Chosen,
-    read: usize,
-    unread: bool,
+    Looked { documents: read, is_empty, unread }: Looked,
 ) -> ExecutorOutput {
     let title = heading(call);
     let Chosen { passages: chosen, citations, rare } = chosen;
@@ -263,7 +283,8 @@ fn answer(
                 }
                 None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
                 None if unread => format!("Nothing was found about {words} in what could be read."),
-                None if read == 0 => "Nothing was found: there is no document that can be read.".to_owned(),
+                None if is_empty => "Nothing was found: there is no document that can be read.".to_owned(),
+                None if read == 0 => format!("Nothing was found about {words}: no document was read."),
                 // Only search can say that no document contains them.
                 None => format!("Nothing was found about {words} in {looked}."),
             };

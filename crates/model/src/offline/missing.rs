@@ -106,20 +106,22 @@ pub(super) async fn look_again(io: &RoleIo, before: Said) -> Result<Said, RoleEr
     // Usually nothing has changed, and the run knows the answers.
     let terms: Vec<Term> = words.into_iter().flat_map(key_terms).collect();
     let now = look_for(io, &terms, 0..terms.len()).await?;
-    let is_judged = |word: &str| {
-        let of = terms.iter().position(|term| term.shown == word);
-        of.is_some_and(|of| !now.unsearched.contains(&of))
+    // The term that a word was looked for as, if that could be done.
+    let judged = |word: &str| {
+        let asked = key_terms(word);
+        let [asked] = asked.as_slice() else { return None };
+        let of = terms.iter().position(|term| term.shown == asked.shown)?;
+        (!now.unsearched.contains(&of)).then(|| &terms[of])
     };
     let mut after = before;
-    after.absent.retain(|word| !is_judged(word) || now.absent.contains(word));
+    after.absent.retain(|word| judged(word).is_none_or(|term| now.absent.contains(&term.shown)));
     after.unquoted.retain(|sentence| {
-        now.unquoted.contains(sentence) || unfound(sentence).is_none_or(|word| !is_judged(word))
+        now.unquoted.contains(sentence) || unfound(sentence).is_none_or(|word| judged(word).is_none())
     });
-    for word in now.absent {
-        if !after.absent.contains(&word) {
-            after.absent.push(word);
-        }
-    }
+    // What was spelled in another way then may be missing now, because documents may also be removed.
+    let said: BTreeSet<String> =
+        after.absent.iter().flat_map(|word| key_terms(word)).map(|t| t.shown).collect();
+    after.absent.extend(now.absent.into_iter().filter(|word| !said.contains(word)));
     for sentence in now.unquoted {
         if !after.unquoted.contains(&sentence) {
             after.unquoted.push(sentence);

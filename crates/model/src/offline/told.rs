@@ -16,9 +16,9 @@ use super::words::{Term, key_terms, stems};
 use super::{document, homework, hunt, missing};
 use crate::io::RoleIo;
 
-/// The words by which the findings are ranked, and those that occur in no document. The children know both, because
-/// they searched for what distinguishes their documents. What one of them found in no document of the context is true
-/// for all.
+/// The words by which the findings are ranked, and those that occur in no document, in each of their forms. The
+/// children know both, because they searched for what distinguishes their documents. What one of them found in no
+/// document of the context is true for all.
 pub(super) fn terms_and_absent(
     input: &AggregateInput,
     brief: &Brief,
@@ -28,13 +28,8 @@ pub(super) fn terms_and_absent(
     let asked = key_terms(&all("terms").collect::<Vec<_>>().join(" "));
     let (telling, rest): (Vec<Term>, Vec<Term>) = brief.terms().into_iter().partition(|t| asked.contains(t));
     let mut known = HashSet::new();
-    let mut absent = Vec::new();
-    for word in notes.absent.iter().map(String::as_str).chain(all("absent")) {
-        // Several steps may spell it in different ways.
-        if known.insert(stems_of(word)) {
-            absent.push(word.to_owned());
-        }
-    }
+    let absent = notes.absent.iter().map(String::as_str).chain(all("absent"));
+    let absent = absent.filter(|word| known.insert(*word)).map(str::to_owned).collect();
     (if telling.is_empty() { rest } else { telling }, absent)
 }
 
@@ -146,9 +141,14 @@ pub(super) fn consistent(
 /// What a step says of its result, without what it or a step below has said of missing words that are not `absent` any
 /// more, and without the `former` sentences.
 pub(super) fn still_true(said: &str, absent: &[String], former: &[String]) -> String {
-    let absent: HashSet<Vec<Vec<String>>> = absent.iter().map(|word| stems_of(word)).collect();
-    let said = document::without_absence(said, |word| absent.contains(&stems_of(word)));
+    let said = document::without_absence(said, |word| absent.iter().any(|known| known == word));
     former.iter().fold(said, |said, sentence| document::without_sentence(&said, sentence))
+}
+
+/// The first form of each of `words`: several steps may have used different ones.
+pub(super) fn first_forms(words: &[String]) -> Vec<String> {
+    let mut known = HashSet::new();
+    words.iter().filter(|word| known.insert(stems_of(word))).cloned().collect()
 }
 
 /// What a word is compared by, in whatever form.

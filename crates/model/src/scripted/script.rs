@@ -14,7 +14,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "search_steps",
         "0 to 256 (0)",
-        "so many steps of each band are searches; their topics have the fan-out and the depth of the script",
+        "number of steps of each band that are searches; their topics have the fan-out and the depth of the script",
     ),
     ("search_depth", "1 to 64 (3)", "levels of topics of such a search"),
     ("search_nodes", "1 to 10000 (50)", "topics of such a search"),
@@ -27,7 +27,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "repeats",
         "0 to 256 (0)",
-        "in homework, so many tasks of an iteration repeat the last one of their branch",
+        "in homework, number of tasks of an iteration that repeat the last one of their branch",
     ),
     ("latency_ms", "0 to 86400000 (0)", "milliseconds that every call takes"),
     ("result_bytes", "1 to 262144 (500)", "bytes of a result's text; at most 16384 without artifacts"),
@@ -49,8 +49,8 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "texts separated by | (every title)",
         "chooses nodes whose title is one of these; children are titled s0, s1, … and s0.s2, … below them",
     ),
-    ("fail_every", "1 to 1000000 (1)", "chooses one node in so many, by a hash of the title"),
-    ("fail_attempts", "0 to 1000 (0)", "only the first so many attempts fail; 0: all"),
+    ("fail_every", "1 to 1000000 (1)", "chooses one of this many nodes, by a hash of the title"),
+    ("fail_attempts", "0 to 1000 (0)", "number of attempts that fail, counted from the first; 0: all"),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
     (
         "doubts",

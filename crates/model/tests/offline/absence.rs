@@ -406,6 +406,61 @@ async fn a_word_of_a_document_that_came_after_the_steps_is_not_called_missing() 
     assert!(done.document.contains("1 document contains the word “frobnix”"), "{}", done.document);
 }
 
+/// Steps have missed words that are folded into one.
+#[tokio::test]
+async fn a_form_that_came_after_the_steps_is_not_called_missing() {
+    for (objective, form, body) in [
+        ("Who did lose the zirvane; where is the loss of quoxle", "loss", "The loss is large."),
+        ("What is a zirvane car; who gives quoxle care", "care", "Take care."),
+        ("What is a zirvane policy; what are quoxle policies", "policies", "Many policies."),
+    ] {
+        let done = Runner { added: Some(("new.md", body)), ..Runner::new(objective, 1) }.run().await;
+        let absent = done.document.split("No document contains ").skip(1);
+        let mut absent = absent.filter_map(|said| said.split('.').next());
+        assert!(absent.all(|words| !words.contains(&format!("“{form}”"))), "{objective}: {}", done.document);
+        assert!(done.document.contains("“quoxle”"), "{objective}: {}", done.document);
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_is_renamed_before_it_is_read_is_found() {
+    let body = "The frobnix turns the crank every morning.";
+    let budgets = Budgets { max_depth: 0, ..Budgets::default() };
+    for added in [Some(("renamed.md", body)), None] {
+        let objective = "What turns the frobnix crank?";
+        let runner = Runner {
+            added,
+            removed: Some("crank.md"),
+            budgets: budgets.clone(),
+            ..Runner::new(objective, 1)
+        };
+        runner.documents.add_source(runner.context.project_ids[0], "crank.md", body);
+        let done = runner.run().await;
+        assert_eq!(done.document.contains(body), added.is_some(), "{}", done.document);
+        assert!(!done.document.contains("no document that can be read"), "{}", done.document);
+    }
+}
+
+/// Neither can all documents be read, nor can any be searched for.
+#[tokio::test]
+async fn documents_that_cannot_be_searched_are_read_as_far_as_they_may_be() {
+    for (tool_calls, found) in [(7, false), (8, true), (60, true)] {
+        let budgets = Budgets { max_tool_calls: Some(tool_calls), ..Budgets::default() };
+        let runner = Runner { budgets, denies: true, ..Runner::new("Where is the frobnix?", 1) };
+        let project = runner.documents.add_project("closed");
+        let runner = Runner { context: RunContext::project(project), ..runner };
+        runner.documents.add_source(project, "a.md", "The barge carries gravel.");
+        runner.documents.add_source(project, "b.md", "The frobnix turns the crank.");
+        let denied_tools = vec!["search_documents".to_owned()];
+        runner.documents.set_rules(project, ToolRules { denied_tools, ..ToolRules::default() });
+        let done = runner.run().await;
+        assert_eq!(done.document.contains("The frobnix turns the crank."), found, "{}", done.document);
+        for wrong in ["no document that can be read", "No document contains"] {
+            assert!(!done.document.contains(wrong), "{tool_calls}: {}", done.document);
+        }
+    }
+}
+
 /// If no document holds all words of a query, search counts those that hold some of them.
 #[tokio::test]
 async fn a_compound_of_which_a_part_is_missing_is_missing() {

@@ -104,7 +104,7 @@ pub struct StoredDocument {
     /// The last event before its chunks.
     #[serde(default)]
     pub base_seq: u64,
-    /// The first event at which its text is known; none in archives of before, where it is `base_seq`.
+    /// The first event at which its text is known; none in archives of older versions, where it is `base_seq`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_seq: Option<u64>,
     /// Its place.

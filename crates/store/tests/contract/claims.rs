@@ -1,4 +1,4 @@
-//! Claims on Postgres beside planners of before, and what a claim and a renewal cost with many runs.
+//! Claims on Postgres beside planners of an older version, and what a claim and a renewal cost with many runs.
 
 use std::time::{Duration, Instant};
 

@@ -128,7 +128,7 @@ pub async fn the_chunks_of_a_fork_are_paged(f: Fixture) {
     for limit in [1, 2, 3, 4, 100] {
         assert_eq!(keys(&pages(limit).await), expected, "pages of {limit}");
     }
-    // A document that begins anew has lost the chunks of before, wherever they are stored.
+    // A document that begins anew has lost its earlier chunks, wherever they are stored.
     let taken = claim(&*store, "c", std::time::Duration::from_secs(60), 10).await;
     let taken = taken.iter().find(|claim| claim.run_id == run_id(3)).unwrap();
     let mut anew = append(run_id(3), taken.epoch, 10, 2);

@@ -249,7 +249,7 @@ async fn a_log_before_partitions_is_kept() {
     assert_eq!(tree_agent_store::Operations::stored_events(&store, run, 1, 9).await.unwrap().len(), 2);
 }
 
-/// Documents of before: a source, and a scratchpad over the limit of a run at event 9.
+/// Documents of an older version: a source, and a scratchpad over the limit of a run at event 9.
 const DOCUMENTS: &str = "INSERT INTO onto_documents (id, type_key, project_id, run_id, path, title, body, props, created_at, \
      updated_at, dropped_bytes) VALUES (SOURCE, 'document.source', NULL, NULL, 'a.md', 'A', 'words', '{}', T1, T1, 0), \
      (PAD, 'document.tree_agent.scratchpad', NULL, ID, '', 'Pad', 'end of it', '{}', T1, T2, 7); \

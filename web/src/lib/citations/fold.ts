@@ -9,7 +9,16 @@ export interface Folded {
   to: Uint32Array;
   /** Where characters of `text` stand that make one word or number of what is before and behind them. */
   joints: Set<number>;
+  /** For each place of `text`, what is known of it: many claims ask for the same place. */
+  places: Uint8Array;
 }
+
+/** No word may begin or end at a place, because it is inside another one. */
+const CHECKED_WITHIN = 1;
+const IS_WITHIN = 2;
+/** No claim may begin at a place, because a sign stands before it. */
+const CHECKED_SIGN = 4;
+const IS_SIGNED = 8;
 
 export interface Range {
   from: number;
@@ -75,7 +84,9 @@ export function fold(original: string): Folded {
     }
     at += char.length;
   }
-  return { text: out.join(''), from: Uint32Array.from(from), to: Uint32Array.from(to), joints };
+  const text = out.join('');
+  const places = new Uint8Array(text.length + 1);
+  return { text, from: Uint32Array.from(from), to: Uint32Array.from(to), joints, places };
 }
 
 /** Whether `char`, which stands at a place behind what is folded in `out`, makes a word or number of its neighbours. */
@@ -126,7 +137,24 @@ function isSigned(text: string, at: number): boolean {
   return sign === '-' || (!isMoney && sign === '.' && text[at - 2] !== '.');
 }
 
-/** The places of some words in a folded text, at most `most`, in ranges of the original. They are whole words. */
+/** Whether whole words begin or end at a place. */
+function isEdge(folded: Folded, at: number): boolean {
+  const { places } = folded;
+  if (!(places[at]! & CHECKED_WITHIN)) places[at]! |= CHECKED_WITHIN | (isWithinWord(folded, at) ? IS_WITHIN : 0);
+  return !(places[at]! & IS_WITHIN);
+}
+
+/** The same for a beginning, where no sign stands before it. */
+function isBeginning(folded: Folded, at: number): boolean {
+  const { places, text } = folded;
+  if (!(places[at]! & CHECKED_SIGN)) places[at]! |= CHECKED_SIGN | (isSigned(text, at) ? IS_SIGNED : 0);
+  return !(places[at]! & IS_SIGNED) && isEdge(folded, at);
+}
+
+/**
+ * The places of some words in a folded text, at most `most`, in ranges of the original. They are whole words. Places
+ * that overlap are one range.
+ */
 export function findAll(within: Folded, words: string, most = Infinity): Range[] {
   const needle = fold(words).text.trim();
   const { text } = within;
@@ -138,8 +166,10 @@ export function findAll(within: Folded, words: string, most = Infinity): Range[]
     if (text[at] === needle[matched]) matched += 1;
     if (matched < needle.length) continue;
     const begin = at + 1 - needle.length;
-    if (!isWithinWord(within, begin) && !isSigned(text, begin) && !isWithinWord(within, at + 1)) {
-      found.push({ from: within.from[begin]!, to: within.to[at]! });
+    if (isBeginning(within, begin) && isEdge(within, at + 1)) {
+      const [from, to, last] = [within.from[begin]!, within.to[at]!, found.at(-1)];
+      if (last !== undefined && from < last.to) last.to = to;
+      else found.push({ from, to });
     }
     matched = back[matched - 1]!;
   }

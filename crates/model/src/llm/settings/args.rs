@@ -99,8 +99,8 @@ pub struct LlmArgs {
         hide_default_value = true
     )]
     pub model_max_output_tokens: String,
-    /// How much models reason that can: none, minimal, low, medium, high, xhigh or max, or
-    /// fast=low,balanced=medium,powerful=high [default: as the provider chooses]
+    /// How much models reason: none, minimal, low, medium, high, xhigh or max, or
+    /// fast=low,balanced=medium,powerful=high; models that cannot reason ignore it [default: as the provider chooses]
     #[arg(
         long,
         env = "TREE_AGENT_MODEL_EFFORT",
