@@ -28,7 +28,7 @@ export class Issuer {
     };
   }
 
-  /** A token of `sub` that expires after so many seconds. */
+  /** A token of `sub` that expires after this many seconds. */
   token(sub: string, seconds: number): string {
     const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
     const claims = { iss: ISSUER, aud: AUDIENCE, sub, exp: Date.now() / 1000 + seconds };

@@ -11,7 +11,7 @@ named_enum! {
     NodeMatching {
         /// By their ids. The runs share nodes, as a fork and its parent do.
         Ids = "ids",
-        /// Their steps and titles below the same parent. The runs are independent.
+        /// By their steps and titles below the same parent. The runs are independent.
         Steps = "steps",
     }
 }

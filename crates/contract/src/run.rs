@@ -172,7 +172,7 @@ pub struct RunSummary {
     pub fork: Option<Box<ForkOf>>,
 }
 
-/// What a fork continues, and how it differs. Who forked is the user of its specification.
+/// What a fork continues, and how it differs. The user of its specification is the one who forked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkOf {

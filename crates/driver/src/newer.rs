@@ -10,7 +10,7 @@ use std::time::Duration;
 use tree_agent_contract::RunId;
 use tree_agent_store::Claim;
 
-/// The longest time for which a run is kept from newer planners, which are there later.
+/// The longest time that a run stays in quarantine before newer planners can claim it.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Runs that are remembered. A forgotten one is read again.
 const REMEMBERED: usize = 10_000;

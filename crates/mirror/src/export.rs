@@ -36,7 +36,7 @@ pub struct ExportedNode {
 
 impl Export {
     /// The layout of a run of any strategy, from the nodes of its graph in order of creation. A node without a
-    /// document is not finished, whatever the run says of it: who reads the folder finds nothing there.
+    /// document is not finished, whatever the run says of it: whoever reads the folder finds nothing there.
     pub fn of(nodes: &[GraphNode]) -> Self {
         let mut below: HashMap<NodeId, Vec<&GraphNode>> = HashMap::new();
         for node in nodes {

@@ -301,7 +301,7 @@ async fn answers_that_nobody_reads_share_a_budget() {
     }
     // Every time there are 17, the five oldest are dropped.
     server.until("tree_agent_answers_dropped_total 25.0\n").await;
-    // Who reads is served meanwhile, however often.
+    // A client that reads is still served, however often it asks.
     let (mut reader, connection) = h2::client::handshake(server.connect().await).await.unwrap();
     tokio::spawn(connection);
     for _ in 0..20 {

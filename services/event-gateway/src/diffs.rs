@@ -58,7 +58,7 @@ pub(crate) async fn page(
     let begin = cursor.unwrap_or(Cursor { from: 0, a_seq: request.a_seq, b_seq: request.b_seq });
     let is_first = cursor.is_none();
     let place = gateway.place().await?;
-    // A run at both sides is read once: who asks for the same graph at the same time gets the same one.
+    // A run at both sides is read once: whoever asks for the same graph at the same time gets the same one.
     let (a, b) = tokio::try_join!(
         side(gateway, "a", a, begin.a_seq, is_first),
         side(gateway, "b", b, begin.b_seq, is_first)

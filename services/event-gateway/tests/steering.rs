@@ -258,7 +258,7 @@ async fn a_plan_is_edited_as_long_as_its_steps_have_not_begun() {
     let mut longer = as_edit(&world.graph().await);
     longer.bands[1].steps.insert(1, StepEdit { title: "Names".into(), ..Default::default() });
     world.runs().edit_plan(EditPlanRequest { request_id: "g".into(), ..request(longer) }).await.unwrap();
-    // Who has not seen that edit is refused.
+    // A caller who has not seen that edit is refused.
     let stale = EditPlanRequest { request_id: "f".into(), expected_seq: Some(graph.seq), ..edit };
     is(&world.runs().edit_plan(stale).await.unwrap_err(), Code::Aborted, "expected_seq");
     let graph = world.ended().await;

@@ -9,7 +9,7 @@ import { foldersAbove, FolderTree } from './folder-tree';
 import { Paged } from './paged.svelte';
 import { remember } from './run-context';
 
-/** The server gives at most so many documents at once. */
+/** The server gives at most this many documents at once. */
 const PAGE = 1000;
 const HITS = 50;
 /** The folders of a small project are open. */

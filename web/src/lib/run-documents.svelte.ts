@@ -9,7 +9,7 @@ import { DocumentLog } from './document-log';
 import { DocumentTree } from './document-tree';
 import type { RunSession } from './session.svelte';
 
-/** The server gives at most so many documents at once. */
+/** The server gives at most this many documents at once. */
 const PAGE = 1000;
 /** New documents come in bursts. */
 const AFTER_EVENT_MS = 300;

@@ -16,7 +16,7 @@ export interface Opener {
 }
 
 const KEY = Symbol('sources');
-/** Only so many titles are read for one page, because a title comes with its text. */
+/** Only this many titles are read for one page, because a title comes with its text. */
 const MOST = 200;
 
 export class Sources {

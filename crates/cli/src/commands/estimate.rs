@@ -125,7 +125,7 @@ fn lines(estimate: &Estimate, model: &str, model_is_known: bool) -> Vec<String> 
         ),
     ];
     let mut out =
-        vec!["At most; a call that is in flight when a budget is used up may exceed it:".to_owned()];
+        vec!["Upper bounds; a call that is in flight when a budget is used up may exceed them:".to_owned()];
     out.extend(rows.into_iter().map(|(name, text)| format!("  {name:<11} {text}")));
     out
 }

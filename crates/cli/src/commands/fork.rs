@@ -15,6 +15,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;
 use crate::view::preview::{Preview, Verb};
+use crate::view::printable::one_line;
 use crate::{Context, complete};
 
 /// Changed documents that a dry run names.
@@ -103,7 +104,7 @@ impl Fork {
                     .changed_document_ids
                     .iter()
                     .take(CHANGED)
-                    .try_for_each(|id| out.line(format!("  {id}")))?;
+                    .try_for_each(|id| out.line(format!("  {}", one_line(id))))?;
                 let more =
                     answer.changed_document_count as usize - answer.changed_document_ids.len().min(CHANGED);
                 if more > 0 {
@@ -111,7 +112,7 @@ impl Fork {
                 }
             }
             if self.at.is_none() {
-                out.note(format!("--at {} forks there, also when the run has gone on", found.seq));
+                out.note(format!("to fork at this event later, add --at {}", found.seq));
             }
             return Ok(Exit::Success);
         }
@@ -119,6 +120,7 @@ impl Fork {
         if out.is_json() {
             out.json(&json!({"runId": message.run_id, "requestId": message.request_id, "forkRunId": fork}))?;
         } else {
+            let fork = one_line(fork);
             out.line(format!("run {fork} goes on from run {}", steered.run))?;
             out.note(format!("watch it with `tree-agent watch {fork}`"));
         }

@@ -27,7 +27,7 @@ pub(crate) struct Projects {
     /// Only names that contain this text, letter case aside
     #[arg(long, value_name = "TEXT", default_value = "")]
     name: String,
-    /// At most so many [default: all]
+    /// At most this many [default: all]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Only projects of this status, active or archived [default: both]

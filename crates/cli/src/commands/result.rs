@@ -3,7 +3,6 @@
 use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::text::one_line;
 use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -13,6 +12,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::value::RunRef;
+use crate::view::printable::one_line;
 use crate::{Context, complete};
 
 /// Print what a run returned: its synthesis
@@ -73,7 +73,8 @@ impl GetResult {
                 out.warn("note: the result is partial");
             }
             if !result.has_answer() {
-                let why = result.error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+                let why =
+                    result.error.as_deref().map(|error| format!(": {}", one_line(error))).unwrap_or_default();
                 out.warn(format!("error: run {run} returned nothing; its status is {}{why}", result.status));
             }
             result.print(out)?;

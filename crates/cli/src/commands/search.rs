@@ -206,7 +206,7 @@ fn within(root: &Path, docs: &Path) -> Result<Option<PathBuf>, CliError> {
 /// Says what is on the disk and is left alone.
 fn tell(context: &Context, notices: &[Problem]) {
     for notice in notices.iter().take(NAMED) {
-        context.out.warn(format!("note: {notice}"));
+        context.out.warn(format!("note: {}", one_line(&notice.to_string())));
     }
     if let Some(more @ 1..) = notices.len().checked_sub(NAMED) {
         context.out.warn(format!("note: and {more} more"));

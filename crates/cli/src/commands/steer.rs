@@ -14,6 +14,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::preview::{Preview, Verb};
+use crate::view::printable::one_line;
 use crate::{Context, complete};
 
 /// The run to steer.
@@ -175,7 +176,7 @@ impl<'a> SteeredRun<'a> {
         if out.is_json() {
             let Frame { run_id, request_id, .. } = &frame;
             out.json(&Applied { run_id, request_id, seq: outcome.seq, fork_run_id: fork.as_deref() })?;
-        } else if let Some(fork) = fork {
+        } else if let Some(fork) = fork.as_deref().map(one_line) {
             out.line(format!("run {} has ended; {fork} goes on from its end: {done}", self.run))?;
             out.note(format!("watch it with `tree-agent watch {fork}`"));
         } else {

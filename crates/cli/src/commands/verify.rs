@@ -10,6 +10,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::List;
 use crate::view::paint::count;
+use crate::view::printable::one_line;
 
 /// Check the logs of runs, and everything that is derived from them
 ///
@@ -68,7 +69,7 @@ fn print(context: &Context, list: Option<&mut List<'_>>, report: &Report) -> Res
     }
     context.out.line(format!("run {run_id}: {} wrong", count(findings.len() + more, "thing")))?;
     for finding in findings {
-        context.out.line(format!("  {finding}"))?;
+        context.out.line(format!("  {}", one_line(&finding.to_string())))?;
     }
     if *more > 0 {
         context.out.line(format!("  and {more} more"))?;

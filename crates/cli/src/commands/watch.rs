@@ -12,6 +12,7 @@ use crate::client::watch::Wanted;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::{RunRef, duration};
+use crate::view::printable::one_line;
 use crate::{Context, complete, interrupt};
 
 /// Watch a run until it ends
@@ -55,7 +56,8 @@ impl Watch {
             let mut names = Names::default();
             names.learn(&client, std::slice::from_ref(&summary)).await?;
             let copy = summary.spec.copy_of.map(|copied| format!("; a copy of run {copied}"));
-            context.out.note(format!("context: {}{}", names.context(&summary), copy.unwrap_or_default()));
+            let shown = one_line(&names.context(&summary));
+            context.out.note(format!("context: {shown}{}", copy.unwrap_or_default()));
         }
         let wanted = Wanted {
             after_seq: self.after_seq,

@@ -50,6 +50,15 @@ impl Palette {
 }
 
 impl Paint {
+    const ALL: [Self; 8] =
+        [Self::Plain, Self::Dim, Self::Bold, Self::Good, Self::Bad, Self::Warn, Self::Busy, Self::Plan];
+
+    /// The sequences that begin and end a colour.
+    pub(crate) fn sequences() -> impl Iterator<Item = String> {
+        let of = |paint: Self| [format!("{}", paint.style()), format!("{:#}", paint.style())];
+        Self::ALL.into_iter().flat_map(of).filter(|sequence| !sequence.is_empty())
+    }
+
     const fn style(self) -> Style {
         match self {
             Paint::Plain => Style::new(),

@@ -4,6 +4,8 @@
 //! which move the cursor or hide what follows, and bidirectional controls, which show it in another order. Nothing of
 //! either reaches a terminal.
 
+use super::paint::Paint;
+
 /// True for characters that steer a terminal or reorder what is shown: the C0 and C1 controls, the bidirectional
 /// marks, embeddings, overrides and isolates, the separators that some terminals take as line ends, and invisible
 /// characters that carry text or annotations.
@@ -52,11 +54,9 @@ pub(crate) fn coloured(text: &str) -> String {
     out
 }
 
-/// Where the colour sequence (`ESC [ digits m`) that `text` begins with ends, if it begins with one.
+/// Where the sequence of [`Paint`] that `text` begins with ends, if it begins with one. Others may hide what follows.
 fn colour_end(text: &str) -> Option<usize> {
-    let digits = text.strip_prefix("\x1b[")?;
-    let length = digits.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    digits[length..].starts_with('m').then_some(2 + length + 1)
+    Paint::sequences().find(|sequence| text.starts_with(sequence.as_str())).map(|sequence| sequence.len())
 }
 
 /// JSON text in which unsafe characters are written as `\u` escapes. It stands for the same value: JSON has such
@@ -81,6 +81,7 @@ pub(crate) fn json(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::paint::Palette;
     use super::*;
 
     /// An escape sequence, a C1 control sequence introducer, an override, an isolate, a mark and a tag character.
@@ -96,7 +97,10 @@ mod tests {
 
     #[test]
     fn of_all_sequences_only_colours_pass_the_last_guard() {
-        assert_eq!(coloured("\x1b[1;31mred\x1b[0m\n"), "\x1b[1;31mred\x1b[0m\n");
+        assert_eq!(coloured("\x1b[31mred\x1b[0m\n"), "\x1b[31mred\x1b[0m\n");
+        let ours = Palette { colour: true }.paint(Paint::Dim, "dim");
+        assert_eq!(coloured(&ours), ours);
+        assert_eq!(coloured("\x1b[8mhidden \x1b[1;31mred\x1b[m"), "[8mhidden [1;31mred[m");
         assert_eq!(coloured("\x1b[2J\x1b]0;title\x07\x1b[31"), "[2J]0;title[31");
         assert_eq!(coloured("plain ünïcode"), "plain ünïcode");
         assert_eq!(coloured("x\u{9b}31m\u{202e}"), "x31m");

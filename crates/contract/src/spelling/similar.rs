@@ -17,6 +17,8 @@ use crate::text::is_invisible;
 const WITHIN_WORDS: usize = 6;
 /// Letters of a word that are looked for across white space, too.
 const ACROSS_WORDS: usize = 8;
+/// What a word may end in that is not asked for.
+const ENDINGS: [&str; 10] = ["s", "e", "es", "d", "ed", "ing", "ings", "ly", "ion", "ions"];
 
 /// The letters of the words of a query.
 #[derive(Clone, Debug)]
@@ -90,7 +92,7 @@ impl Similar {
         let found = |needle: &Needle| {
             let mut places = letters.text.match_indices(needle.letters.as_str());
             let within = needle.count >= WITHIN_WORDS;
-            places.any(|(at, found)| within || letters.edges[at] && letters.edges[at + found.len()])
+            places.any(|(at, found)| within || letters.edges[at] && letters.ends_word(at + found.len()))
         };
         if self.needles.iter().any(found) {
             return true;
@@ -255,6 +257,19 @@ impl Letters {
         letters
     }
 
+    /// Whether a word may end at `end`, where a letter has ended, or behind an ending of it there. The letter may be
+    /// doubled: `planned`.
+    fn ends_word(&self, end: usize) -> bool {
+        let behind = &self.text[end..];
+        let last = self.text[..end].chars().next_back();
+        let doubled = last.filter(|last| behind.starts_with(*last)).map_or(0, char::len_utf8);
+        let ends = |from: usize| {
+            let rest = &behind[from..];
+            ENDINGS.iter().any(|ending| rest.starts_with(ending) && self.edges[end + from + ending.len()])
+        };
+        self.edges[end] || ends(0) || doubled > 0 && ends(doubled)
+    }
+
     fn push(&mut self, c: char, edge: bool) {
         self.edges.push(edge);
         self.edges.extend(std::iter::repeat_n(false, c.len_utf8() - 1));
@@ -362,6 +377,15 @@ mod tests {
             ("Το Linuxο", "linux"),
             ("ёVimё", "vim"),
             ("ЯVim", "vim"),
+            ("an ebike and a crêpe", "ebike"),
+            ("ebikes and crêpes", "crepe"),
+            ("the val-\nves", "valv"),
+            ("the val-\nve", "valv"),
+            ("poli-\ncies", "policie"),
+            ("re-used", "reus"),
+            ("it was plan-\nned", "plan"),
+            ("the bus-\nes", "bus"),
+            ("7images", "imag"),
             ("IPv6 and PDFs", "ip"),
             ("IPv6 and PDFs", "pdf"),
         ] {
@@ -376,6 +400,9 @@ mod tests {
             ("happier report relationship", "port"),
             ("happier report relationship", "ship"),
             ("on the other hand", "hero"),
+            ("the planet", "plan"),
+            ("a seabed", "sea"),
+            ("the valvels", "valv"),
             ("the cranes hold in storms", "zeppelin"),
             ("one\n\ntwo", "onetwo"),
             ("Pier Helper", "ier"),

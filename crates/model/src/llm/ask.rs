@@ -80,7 +80,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// True if the beginning that requests share costs less, so that it is worth to keep it the same.
+    /// True if the beginning that requests share costs less, so it is worth keeping the same.
     fn caches_prefixes(&self) -> bool {
         !self.provider.compatible() || self.facts.cache_marks
     }

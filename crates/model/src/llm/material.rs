@@ -55,7 +55,7 @@ fn defuse(text: &str) -> String {
 /// Whether `text`, which follows an angle bracket, reads like the rest of a mark: the name, after slashes and blanks.
 fn is_mark(text: &str) -> bool {
     /// Characters that are looked at: a reader does not take what is further away for a mark. What is not seen does not
-    /// put it further away. Every character is therefore looked at for at most so many brackets.
+    /// put it further away. Every character is therefore looked at for at most this many brackets.
     const LOOKED_AT: usize = 64;
     let mut chars = text.chars().peekable();
     let plain = std::iter::from_fn(|| match chars.next()? {

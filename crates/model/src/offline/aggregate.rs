@@ -90,7 +90,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if input.call.depth == 0
         && let Some(searched) = &searched
     {
-        gaps.extend(told::not_searched(&brief, searched, &quoted));
+        gaps.extend(told::not_searched(&brief, searched, &quoted, true));
     }
     of_steps.extend(input.children.iter().flat_map(|child| gaps_of(child, &known.absent, &former)));
     // A step without a passage has said so itself.

@@ -14,7 +14,7 @@ use super::rank::Passage;
 use super::words::Term;
 use crate::io::RoleIo;
 
-/// A context with at most so many documents, and at most [`SMALL_BYTES`] of text, is read whole.
+/// A context with at most this many documents, and at most [`SMALL_BYTES`] of text, is read whole.
 pub(super) const SMALL_DOCUMENTS: usize = 200;
 /// See [`SMALL_DOCUMENTS`].
 pub(super) const SMALL_BYTES: u64 = 4 * 1024 * 1024;
@@ -133,11 +133,12 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
     // A run that may make few tool calls must not spend them all on one node.
     let quarter = call.budgets.max_tool_calls.map_or(u64::MAX, |most| most / 4);
     let affordable_reads = usize::try_from(quarter).unwrap_or(usize::MAX);
-    let small = !more
+    // A project that does not list its documents may be a part of the context.
+    let lists_none = entries.is_empty() && !more;
+    let small = !lists_none
+        && !more
         && entries.len() <= affordable_reads
         && entries.iter().map(|e| e.bytes).sum::<u64>() <= SMALL_BYTES;
-    // A list that could not be had any more says nothing.
-    let is_empty = entries.is_empty() && !more && !io.ran_out_of_tool_calls();
     let documents = if more { number(io).await? } else { entries.len() };
     let mut counted = BTreeMap::new();
     let entries = match small {
@@ -152,7 +153,15 @@ pub(super) async fn gather(io: &RoleIo, call: &CallContext, terms: &[Term]) -> R
             }
         }
     };
-    Ok(Corpus { docs: read_all(io, entries).await?, is_empty, is_whole: small, documents, counted })
+    // A list that could not be had any more says nothing.
+    let is_empty = lists_none && entries.is_empty() && !io.ran_out_of_tool_calls();
+    Ok(Corpus {
+        docs: read_all(io, entries).await?,
+        is_empty,
+        is_whole: small || is_empty,
+        documents,
+        counted,
+    })
 }
 
 /// Reads what search finds for `names`, each by itself and beside `words`, unless it was read before.

@@ -278,13 +278,14 @@ pub(super) fn not_done(title: &str) -> String {
     format!("Not done: {title}{end}")
 }
 
-/// The gap for words of the task that nobody searched for.
-pub(super) fn not_searched(words: &[String]) -> Option<String> {
+/// The gap for words of the task that no step searched for, or the only node if there are no `steps`.
+pub(super) fn not_searched(words: &[String], steps: bool) -> Option<String> {
     const NAMED: usize = 5;
     let named = words.iter().take(NAMED).map(|word| format!("“{}”", short(word, 100)));
     let more = words.len().saturating_sub(NAMED);
     let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-    (!words.is_empty()).then(|| format!("Words of the task that were not searched for: {}.", listed(&named)))
+    let which = if steps { "no step searched for" } else { "were not searched for" };
+    (!words.is_empty()).then(|| format!("Words of the task that {which}: {}.", listed(&named)))
 }
 
 #[cfg(test)]

@@ -282,11 +282,11 @@ fn answer(
                     "Nothing was found: the task holds no word to look for.".to_owned()
                 }
                 None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
-                None if unread => format!("Nothing was found about {words} in what could be read."),
+                None if unread => format!("No passage about {words} was quoted from what could be read."),
                 None if is_empty => "Nothing was found: there is no document that can be read.".to_owned(),
-                None if read == 0 => format!("Nothing was found about {words}: no document was read."),
+                None if read == 0 => format!("No passage about {words} was quoted: no document was read."),
                 // Only search can say that no document contains them.
-                None => format!("Nothing was found about {words} in {looked}."),
+                None => format!("No passage about {words} was quoted from {looked}."),
             };
             gaps.push(nothing.clone());
             nothing
@@ -294,7 +294,7 @@ fn answer(
     };
     // Of a step, the root says it: another step may have searched for the word.
     if call.depth == 0 {
-        gaps.extend(told::not_searched(brief, &known.searched, &told::Held::of(&chosen)));
+        gaps.extend(told::not_searched(brief, &known.searched, &told::Held::of(&chosen), false));
     }
     if unread {
         gaps.push(

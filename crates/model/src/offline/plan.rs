@@ -22,7 +22,7 @@ use super::words::{key_terms, listed};
 use super::{corpus, count, short};
 use crate::io::RoleIo;
 
-/// A node whose step names at most so many documents reads them itself.
+/// A node whose step names at most this many documents reads them itself.
 const DIRECT_READS: usize = 3;
 /// Bytes of a title beyond which it is cut.
 pub(super) const TITLE: usize = 160;

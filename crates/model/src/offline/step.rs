@@ -69,7 +69,7 @@ pub(super) fn unquoted(sentence: &str) -> String {
     format!("{UNQUOTED}{sentence}")
 }
 
-/// Note: the plan has so many steps.
+/// Note: how many steps the plan has.
 pub(super) fn steps(number: usize) -> String {
     format!("{STEPS}{number}")
 }

@@ -86,9 +86,9 @@ fn searched_by(child: &ChildOutcome, planned: &[Task]) -> Option<Vec<String>> {
 }
 
 /// The gap for words of the task that are not among those `searched` for and in no `quoted` passage either.
-pub(super) fn not_searched(brief: &Brief, searched: &[String], quoted: &Held) -> Option<String> {
+pub(super) fn not_searched(brief: &Brief, searched: &[String], quoted: &Held, steps: bool) -> Option<String> {
     let words = brief.not_searched(searched).into_iter().filter(|word| !quoted.holds(word));
-    document::not_searched(&words.collect::<Vec<_>>())
+    document::not_searched(&words.collect::<Vec<_>>(), steps)
 }
 
 /// The titles of steps that were planned and not done, here and below.

@@ -1,4 +1,4 @@
-//! Scripted homework: so many iterations, each with tasks for some of the branches in turn.
+//! Scripted homework: a number of iterations, each with tasks for some of the branches in turn.
 
 use tree_agent_contract::homework::{BranchNote, HomeworkBrief, HomeworkDraft, ItemState, PlanItem};
 use tree_agent_contract::role::{BandDraft, PlanDraft, PlannerMode, PlannerOutput, StepDraft};

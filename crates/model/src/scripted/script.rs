@@ -108,9 +108,9 @@ pub struct Script {
     pub fail_role: Option<String>,
     /// The titles that are chosen; empty for every one.
     pub fail_titles: Vec<String>,
-    /// One node in so many is chosen.
+    /// One node in this many is chosen.
     pub fail_every: u64,
-    /// Only the first so many attempts fail; 0: all.
+    /// The number of attempts that fail, counted from the first; 0: all.
     pub fail_attempts: u32,
     /// Whether the root's aggregator asks once for another plan.
     pub replan: bool,

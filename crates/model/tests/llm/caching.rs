@@ -102,7 +102,7 @@ async fn siblings_begin_with_the_same_bytes() {
             None => body["messages"][0].to_string(),
         };
         assert_eq!(system(&first), system(&second));
-        assert!(system(&first).len() > 1_000, "it is worth to be kept");
+        assert!(system(&first).len() > 1_000, "it is worth keeping");
         assert_ne!(prompt(&asked[0]).0, prompt(&asked[1]).0);
     }
 }

@@ -246,7 +246,7 @@ async fn words_that_no_passage_holds_are_open_questions_and_gaps() {
     assert_eq!(ended.last.questions, [lacks, unquoted]);
     assert_eq!(ended.document.matches("No document contains the word “zeppelin”.").count(), 1);
     assert!(ended.document.contains(unquoted.trim_start_matches("By search: ")), "{}", ended.document);
-    // A run that has no iteration left says so as well, and so does one of a word of each part.
+    // A run without an iteration left says so, too. A run of several parts says it for the words of each part.
     let ended = Runner::new(objective, 1).homework(1).await;
     assert!(ended.document.contains("No document contains the word “zeppelin”"), "{}", ended.document);
     let objective = "When may a pilot refuse? What does a zeppelin cost?";

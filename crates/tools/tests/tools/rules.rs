@@ -133,7 +133,7 @@ async fn the_total_of_a_search_counts_no_project_that_denies_it() {
     );
 }
 
-/// Who cites a document reads it, though no tool is called.
+/// Citing a document counts as reading it, although no tool is called.
 #[tokio::test]
 async fn no_source_is_read_from_a_project_that_denies_to_read() {
     let world = World::new();

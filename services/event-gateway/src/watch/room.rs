@@ -11,7 +11,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// True if a message of so many bytes may wait, too. The first one always may.
+    /// True if a message of this many bytes may wait, too. The first one always may.
     pub(super) fn takes(&mut self, bytes: usize) -> bool {
         let fits = self.used == 0 || self.used + bytes <= READY_BYTES;
         self.used += bytes;

@@ -14,7 +14,7 @@ import type { Target } from './passage';
 import { isVerified, placeOf, unverified } from './words';
 
 const PAGE = 100;
-/** The server gives at most so many at once. */
+/** The server gives at most this many at once. */
 const MOST = 1000;
 
 /** What the log says about the citations of a node: changes whenever they do. */

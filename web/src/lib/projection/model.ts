@@ -49,7 +49,7 @@ export interface StepSearch {
   maxNodes: number;
 }
 
-/** What a node and everything below it may use. What is absent is not limited of its own. */
+/** What a node and everything below it may use. An absent field sets no limit of its own. */
 export interface SubtreeBudget {
   maxTokens?: number;
   /** Millionths of a US dollar. */

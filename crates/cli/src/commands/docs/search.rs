@@ -23,7 +23,7 @@ pub(super) struct Search {
     /// Only paths that begin with this
     #[arg(long, value_name = "PATH", default_value = "")]
     path: String,
-    /// At most so many, 1 to 100
+    /// At most this many, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
     limit: u32,
 }

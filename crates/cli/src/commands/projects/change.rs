@@ -11,6 +11,7 @@ use super::ProjectJson;
 use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::view::printable::one_line;
 use crate::{Context, complete};
 
 /// Change the name, the description or the rules of a project
@@ -118,7 +119,8 @@ impl Update {
         if context.out.is_json() {
             context.out.json(&changed)?;
         } else {
-            context.out.line(format!("project {} changed; tools: {}", changed.name, changed.rules()))?;
+            let (name, rules) = (one_line(&changed.name), one_line(&changed.rules()));
+            context.out.line(format!("project {name} changed; tools: {rules}"))?;
         }
         Ok(Exit::Success)
     }
@@ -151,7 +153,7 @@ impl Delete {
                 .await?;
             match &mut list {
                 Some(list) => list.item(&json!({"projectId": project.project_id, "deleted": true}))?,
-                None => context.out.line(format!("project {} deleted", project.name))?,
+                None => context.out.line(format!("project {} deleted", one_line(&project.name)))?,
             }
         }
         list.map(crate::output::List::finish).transpose()?;
@@ -181,7 +183,7 @@ impl Which {
             let changed = update(&client, project, &["status"]).await?;
             match &mut list {
                 Some(list) => list.item(&changed)?,
-                None => context.out.line(format!("project {} is {status}", changed.name))?,
+                None => context.out.line(format!("project {} is {status}", one_line(&changed.name)))?,
             }
         }
         list.map(crate::output::List::finish).transpose()?;

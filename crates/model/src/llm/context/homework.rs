@@ -92,7 +92,7 @@ struct View {
     left_out: Vec<String>,
 }
 
-/// At most so many bytes of what a model said, on one line.
+/// At most this many bytes of what a model said, on one line.
 fn note(text: &str) -> String {
     prefix(&line(text), NOTE).to_owned()
 }
