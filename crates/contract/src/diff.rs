@@ -84,7 +84,7 @@ pub struct RunDiff {
     pub b: RunTotals,
     /// How nodes of the two runs are matched.
     pub matching: NodeMatching,
-    /// How many nodes compare in which way.
+    /// The number of nodes for each kind of comparison.
     pub counts: DiffCounts,
     /// Every node of both runs once. A node comes after its parent, and directly after the nodes below its last
     /// sibling.
@@ -173,7 +173,7 @@ impl From<Usage> for Spending {
     }
 }
 
-/// How many nodes compare in which way.
+/// The number of nodes for each kind of comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffCounts {

@@ -6,6 +6,8 @@
 //! can be the parent of all its work. Its trace id is the run's id instead ([`join_run`]), so the run's id leads to its
 //! trace.
 
+mod writer;
+
 use std::io::IsTerminal;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +31,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 use tree_agent_contract::RunId;
 
+use self::writer::PlainWriter;
 use crate::channel::{ConnectError, Connector};
 
 /// The variables that name the collector, the one that counts first.
@@ -133,7 +136,7 @@ pub fn init_to(
     let env_filter = env_filter(filter)?;
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(writer)
+        .with_writer(PlainWriter(writer))
         .with_ansi(std::io::stderr().is_terminal() && !no_color);
     let lines = match format {
         LogFormat::Text => lines.boxed(),

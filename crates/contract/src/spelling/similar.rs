@@ -267,7 +267,7 @@ impl Letters {
             let rest = &behind[from..];
             ENDINGS.iter().any(|ending| rest.starts_with(ending) && self.edges[end + from + ending.len()])
         };
-        self.edges[end] || ends(0) || doubled > 0 && ends(doubled)
+        self.edges[end] || ends(0) || doubled > 0 && (self.edges[end + doubled] || ends(doubled))
     }
 
     fn push(&mut self, c: char, edge: bool) {
@@ -384,6 +384,7 @@ mod tests {
             ("poli-\ncies", "policie"),
             ("re-used", "reus"),
             ("it was plan-\nned", "plan"),
+            ("the cell7", "cel"),
             ("the bus-\nes", "bus"),
             ("7images", "imag"),
             ("IPv6 and PDFs", "ip"),

@@ -70,7 +70,7 @@ pub(super) fn edit(
     }
     let iteration = old.iteration;
     let summary = format!(
-        "{} kept, {} removed, {} new or changed",
+        "{} kept, {} removed, {} to begin",
         changes.kept.len(),
         changes.removed,
         count(changes.fresh, "step")

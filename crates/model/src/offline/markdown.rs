@@ -53,7 +53,9 @@ pub(super) fn pieces(path: &str, body: &str) -> Vec<Piece> {
         skipping: 0,
     };
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    if matches!(extension.as_deref(), Some("html" | "htm" | "xhtml")) {
+    // An import writes a page as Markdown and keeps its name.
+    let is_page = body.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('<');
+    if is_page && matches!(extension.as_deref(), Some("html" | "htm" | "xhtml")) {
         walk.html(0..body.len());
         return walk.pieces;
     }
@@ -290,6 +292,18 @@ fn ends_sentence(before: &str, after: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_page_that_was_imported_as_markdown_is_read_as_such() {
+        let body = "# Garden\n\n## Watering\n\nFerns need water.\n\n```\nlet x: Vec<Zirvane>;\n```\n";
+        let said: Vec<(&str, String)> =
+            pieces("page.html", body).into_iter().map(|p| (&body[p.range], p.heading)).collect();
+        let heading = "Garden › Watering".to_owned();
+        assert_eq!(said, [("Ferns need water.", heading.clone()), ("let x: Vec<Zirvane>;", heading)]);
+        let page = "\n<h1>Garden</h1><p>Ferns need <b>water</b>.";
+        let said: Vec<&str> = pieces("page.html", page).into_iter().map(|p| &page[p.range]).collect();
+        assert_eq!(said, ["Ferns need <b>water</b>."]);
+    }
 
     #[test]
     fn pieces_stand_under_their_headings() {

@@ -219,17 +219,28 @@ pub(super) fn with_endings(word: &str) -> String {
     /// Shorter ones stand in too many texts.
     const LETTERS: usize = 2;
     let letters: String = word.nfkd().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    // Of what is too short to be stemmed: `IDs`.
-    let singular = letters.strip_suffix('s').filter(|rest| !rest.ends_with(['s', 'u', 'i']));
-    let differs = |base: &String| {
-        let is_word = base.is_ascii() && base.contains(|c: char| c.is_ascii_alphabetic());
-        is_word && base.len() >= LETTERS && *base != letters
+    let without = |ending: &str, least: usize| {
+        letters.strip_suffix(ending).filter(|rest| rest.len() >= least).map(str::to_owned)
     };
-    let base = [Some(stem(&letters)), singular.map(str::to_owned)].into_iter().flatten().find(differs);
-    // `city` may stand as `cities`.
-    let plural = base.as_ref().unwrap_or(&letters).strip_suffix('y');
-    let plural = plural.filter(|rest| !rest.ends_with(['a', 'e', 'o', 'u'])).map(|rest| format!("{rest}ie"));
-    let others = base.into_iter().chain(plural);
+    let mut bases = vec![letters.clone(), stem(&letters)];
+    // What the stem has lost, or what is too short to be stemmed: `cells`, `agreed`, `IDs`.
+    bases.extend(
+        [("s", LETTERS), ("es", 3), ("d", 3), ("ed", 3), ("ing", 3)]
+            .iter()
+            .filter_map(|(e, n)| without(e, *n)),
+    );
+    for base in bases.clone() {
+        // `city` may stand as `cities`, and `die` as `dying`.
+        let plural = base.strip_suffix('y').filter(|rest| !rest.ends_with(['a', 'e', 'o', 'u']));
+        bases.extend(plural.map(|rest| format!("{rest}ie")));
+        bases.extend(base.strip_suffix("ie").map(|rest| format!("{rest}y")));
+    }
+    let mut known = HashSet::from([letters.as_str()]);
+    let is_word = |base: &&String| {
+        let ends = base.ends_with(|c: char| c.is_ascii_alphanumeric());
+        ends && base.len() >= LETTERS && base.contains(char::is_alphabetic)
+    };
+    let others = bases.iter().filter(is_word).filter(|base| known.insert(base.as_str()));
     others.fold(word.to_owned(), |all, other| format!("{all} {other}"))
 }
 
@@ -273,21 +284,29 @@ mod tests {
     fn a_word_is_looked_for_with_endings() {
         for (word, with) in [
             ("email", "email"),
+            ("cells", "cells cel cell"),
+            ("rolling", "rolling rol roll"),
+            ("agreed", "agreed agr agree agre"),
+            ("family", "family fami familie"),
+            ("CPUs", "CPUs cpu"),
+            ("APIs", "APIs api"),
+            ("skied", "skied sky skie ski"),
+            ("die", "die dy"),
             ("Emails", "Emails email"),
             ("zeppelining", "zeppelining zeppelin"),
             ("gas", "gas ga"),
-            ("status", "status"),
+            ("status", "status statu"),
             ("policy", "policy policie"),
             ("IDs", "IDs id"),
             ("10000", "10000"),
             ("pipe", "pipe pip"),
-            ("policies", "policies policy policie"),
-            ("mp3-files", "mp3-files mp3fil"),
+            ("policies", "policies policy policie polici"),
+            ("mp3-files", "mp3-files mp3fil mp3file"),
             ("e-mails", "e-mails email"),
-            ("e-mailed", "e-mailed email"),
+            ("e-mailed", "e-mailed email emaile"),
             ("x-rays", "x-rays xray"),
             ("add-ons", "add-ons addon"),
-            ("cafés", "cafés caf"),
+            ("cafés", "cafés caf cafe"),
             ("Überläufe", "Überläufe uberlauf"),
             ("Straße", "Straße"),
         ] {

@@ -242,6 +242,18 @@ async fn no_form_of_a_word_is_missing_if_another_may_stand_somewhere() {
         ("ecoles", "école"),
         ("re-used", "reuse"),
         ("e-notes", "enote"),
+        ("cells", "cell7"),
+        ("selling", "sell2"),
+        ("cliffs", "cliff9"),
+        ("pulled", "pull2"),
+        ("family", "fam-\nilies"),
+        ("supply", "suppl-\nies"),
+        ("CPUs", "C.P.U."),
+        ("APIs", "API2"),
+        ("taxis", "taxi7"),
+        ("agreed", "ag-\nree"),
+        ("shreds", "shreddi-\nng"),
+        ("die", "d.y.i.n.g."),
     ] {
         let runner = Runner::new(&format!("Who has {asked}?"), 1);
         let project = runner.context.project_ids[0];

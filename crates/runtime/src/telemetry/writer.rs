@@ -1,0 +1,100 @@
+//! Log lines whose characters stand in the order in which they are shown.
+//!
+//! The library escapes controls of terminals, but not those of bidirectional text. Errors of providers and of MCP
+//! servers may hold them.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+/// Makes writers that write such characters as `\u202e`, which stands for the same in JSON.
+pub(super) struct PlainWriter(pub(super) BoxMakeWriter);
+
+impl<'a> MakeWriter<'a> for PlainWriter {
+    type Writer = Lines<<BoxMakeWriter as MakeWriter<'a>>::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Lines(self.0.make_writer())
+    }
+
+    fn make_writer_for(&'a self, meta: &tracing::Metadata<'_>) -> Self::Writer {
+        Lines(self.0.make_writer_for(meta))
+    }
+}
+
+/// Writes whole lines, as the library does.
+pub(super) struct Lines<W>(W);
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match plain(line) {
+            Cow::Borrowed(line) => self.0.write(line),
+            Cow::Owned(plain) => self.0.write_all(&plain).map(|()| line.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// The bidirectional marks, embeddings, overrides and isolates, and the separators that some terminals take as line
+/// ends.
+const fn is_reordering(c: char) -> bool {
+    matches!(c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
+}
+
+fn plain(line: &[u8]) -> Cow<'_, [u8]> {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) if text.contains(is_reordering) => text,
+        _ => return Cow::Borrowed(line),
+    };
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_reordering(c) {
+            true => out.push_str(&format!("\\u{:04x}", c as u32)),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_log_line_reorders_what_is_shown() {
+        let log = Log::default();
+        let writer = log.clone();
+        let writer = PlainWriter(BoxMakeWriter::new(move || writer.clone()));
+        let lines = tracing_subscriber::fmt().with_writer(writer).with_ansi(false).finish();
+        tracing::subscriber::with_default(lines, || {
+            tracing::warn!("down: a\u{202e}b\u{2066}c\u{200f} ünïcode \u{1b}[8m");
+            tracing::warn!(text = "x\u{2029}y", "plain");
+        });
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert!(text.contains("down: a\\u202eb\\u2066c\\u200f ünïcode"), "{text}");
+        assert!(text.lines().count() == 2 && text.contains("plain"), "{text}");
+        assert!(!text.contains(|c: char| is_reordering(c) || c == '\u{1b}'), "{text}");
+    }
+}
