@@ -379,7 +379,7 @@ async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
     let Steered::Fork(request) = last(&fake) else { panic!("no fork") };
     assert!(request.validate_only && request.edits.is_empty() && request.at_seq == Some(4));
     let output = tree_agent(&url, &["fork", &run, "--dry-run"], None).await;
-    assert!(stderr(&output).contains("--at 9 forks there"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("later, add --at 9"), "{}", stderr(&output));
     let output = tree_agent(&url, &["fork", &run, "--dry-run", "-o", "json"], None).await;
     let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(

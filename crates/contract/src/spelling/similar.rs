@@ -381,7 +381,7 @@ mod tests {
             ("ebikes and crêpes", "crepe"),
             ("the val-\nves", "valv"),
             ("the val-\nve", "valv"),
-            ("poli-\ncies", "policie"),
+            ("par-\nties", "partie"),
             ("re-used", "reus"),
             ("it was plan-\nned", "plan"),
             ("the cell7", "cel"),

@@ -213,12 +213,17 @@ fn stem(word: &str) -> String {
     s
 }
 
-/// `word` with its stem, as words of one search for [similar](spelling::Similar) words, which may have other endings.
-/// It is for letters, so signs and accents are left out: `pop-ups` may stand for `popup`.
+/// `word`, and what is left of it without each regular ending that it may have, as words of one search for
+/// [similar](spelling::Similar) words, which may have other endings. It is for letters, so signs and accents are left
+/// out: `pop-ups` may stand for `popup`.
 pub(super) fn with_endings(word: &str) -> String {
     /// Shorter ones stand in too many texts.
     const LETTERS: usize = 2;
     let letters: String = word.nfkd().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    // A character may stand for many: what is too long is no word, and must fit into one search.
+    if letters.len() > TERM_BYTES {
+        return word.to_owned();
+    }
     let without = |ending: &str, least: usize| {
         letters.strip_suffix(ending).filter(|rest| rest.len() >= least).map(str::to_owned)
     };
@@ -286,7 +291,6 @@ mod tests {
             ("email", "email"),
             ("cells", "cells cel cell"),
             ("rolling", "rolling rol roll"),
-            ("agreed", "agreed agr agree agre"),
             ("family", "family fami familie"),
             ("CPUs", "CPUs cpu"),
             ("APIs", "APIs api"),
@@ -295,12 +299,11 @@ mod tests {
             ("Emails", "Emails email"),
             ("zeppelining", "zeppelining zeppelin"),
             ("gas", "gas ga"),
-            ("status", "status statu"),
-            ("policy", "policy policie"),
+            ("party", "party partie"),
             ("IDs", "IDs id"),
             ("10000", "10000"),
             ("pipe", "pipe pip"),
-            ("policies", "policies policy policie polici"),
+            ("parties", "parties party partie parti"),
             ("mp3-files", "mp3-files mp3fil mp3file"),
             ("e-mails", "e-mails email"),
             ("e-mailed", "e-mailed email emaile"),
