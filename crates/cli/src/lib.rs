@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tree_agent_contract::text::steers_terminal;
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::shutdown;
@@ -68,7 +69,7 @@ pub fn main() -> ExitCode {
 /// anything. If one of them could steer the terminal, nothing is coloured, so that every such character can be left
 /// out.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let steers = |argument: OsString| argument.to_string_lossy().contains(view::printable::is_unsafe);
+    let steers = |argument: OsString| argument.to_string_lossy().contains(steers_terminal);
     if error.use_stderr() && std::env::args_os().any(steers) {
         eprint!("{}", view::printable::many_lines(&error.render().to_string()));
     } else {

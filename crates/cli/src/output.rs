@@ -248,11 +248,11 @@ impl<'a> Rows<'a> {
 }
 
 fn json_line(value: &impl Serialize) -> Result<String, CliError> {
-    serde_json::to_string(value).map(printable::json).map_err(not_json)
+    serde_json::to_string(value).map(|text| printable::json(&text).into_owned()).map_err(not_json)
 }
 
 fn json_indented(value: &impl Serialize) -> Result<String, CliError> {
-    serde_json::to_string_pretty(value).map(printable::json).map_err(not_json)
+    serde_json::to_string_pretty(value).map(|text| printable::json(&text).into_owned()).map_err(not_json)
 }
 
 fn not_json(error: serde_json::Error) -> CliError {

@@ -4,24 +4,17 @@
 //! which move the cursor or hide what follows, and bidirectional controls, which show it in another order. Nothing of
 //! either reaches a terminal.
 
-use super::paint::Paint;
+use std::borrow::Cow;
 
-/// True for characters that steer a terminal or reorder what is shown: the C0 and C1 controls, the bidirectional
-/// marks, embeddings, overrides and isolates, the separators that some terminals take as line ends, and invisible
-/// characters that carry text or annotations.
-pub(crate) const fn is_unsafe(c: char) -> bool {
-    matches!(c,
-        '\0'..='\x1f' | '\x7f'..='\u{9f}'
-        | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}'
-        | '\u{2028}' | '\u{2029}'
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
+use tree_agent_contract::text::{escaped, steers_terminal};
+
+use super::paint::Paint;
 
 /// `text` on one line: each run of unsafe characters and white space becomes one space.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let c = if is_unsafe(c) || c.is_whitespace() { ' ' } else { c };
+        let c = if steers_terminal(c) || c.is_whitespace() { ' ' } else { c };
         if !(c == ' ' && (out.is_empty() || out.ends_with(' '))) {
             out.push(c);
         }
@@ -32,13 +25,13 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// `text` with its lines: unsafe characters are left out, except for line ends and tabs.
 pub(crate) fn many_lines(text: &str) -> String {
-    text.chars().filter(|&c| !is_unsafe(c) || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|&c| !steers_terminal(c) || matches!(c, '\n' | '\t')).collect()
 }
 
 /// `text` with its lines and with the colours that this program gives it; other unsafe characters are left out. This is
 /// the last guard before the terminal, for text that was not made safe where it came in.
 pub(crate) fn coloured(text: &str) -> String {
-    if !text.chars().any(|c| is_unsafe(c) && !matches!(c, '\n' | '\t')) {
+    if !text.chars().any(|c| steers_terminal(c) && !matches!(c, '\n' | '\t')) {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
@@ -61,22 +54,8 @@ fn colour_end(text: &str) -> Option<usize> {
 
 /// JSON text in which unsafe characters are written as `\u` escapes. It stands for the same value: JSON has such
 /// characters only within strings.
-pub(crate) fn json(text: String) -> String {
-    if !text.chars().any(|c| is_unsafe(c) && c != '\n') {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if is_unsafe(c) && c != '\n' {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            out.push(c);
-        }
-    }
-    out
+pub(crate) fn json(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| steers_terminal(c) && c != '\n')
 }
 
 #[cfg(test)]
@@ -109,8 +88,9 @@ mod tests {
     #[test]
     fn json_keeps_its_value() {
         let value = serde_json::json!({ "text": HOSTILE });
-        let text = json(value.to_string());
-        assert!(!text.chars().any(is_unsafe), "{text}");
+        let text = value.to_string();
+        let text = json(&text);
+        assert!(!text.chars().any(steers_terminal), "{text}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

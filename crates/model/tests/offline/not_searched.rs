@@ -210,8 +210,10 @@ async fn documents_that_are_not_listed_are_found_by_search() {
     }
     let denied_tools = vec!["list_documents".to_owned()];
     runner.documents.set_rules(closed, ToolRules { denied_tools, ..ToolRules::default() });
-    let all = RunContext::default();
-    for context in [all, RunContext::project(closed)] {
+    let empty = runner.documents.add_project("empty");
+    let beside_none =
+        RunContext { scope: tree_agent_contract::Scope::MultiProject, project_ids: vec![closed, empty] };
+    for context in [RunContext::default(), RunContext::project(closed), beside_none] {
         runner.context = context;
         for document in [runner.homework(5).await.document, runner.run().await.document] {
             assert!(document.contains("- “The zirvane stands in the hall.”"), "{document}");

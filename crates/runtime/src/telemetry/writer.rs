@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use tree_agent_contract::text::{escaped, steers_terminal};
 
 /// Makes writers that write such characters as `\u202e`, which stands for the same in JSON.
 pub(super) struct PlainWriter(pub(super) BoxMakeWriter);
@@ -29,37 +30,17 @@ pub(super) struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match plain(line) {
-            Cow::Borrowed(line) => self.0.write(line),
-            Cow::Owned(plain) => self.0.write_all(&plain).map(|()| line.len()),
+        // Controls are the library's: it escapes those of others, and ends and colours lines with its own.
+        let is_escaped = |c: char| steers_terminal(c) && !c.is_control();
+        match std::str::from_utf8(line).map(|line| escaped(line, is_escaped)) {
+            Ok(Cow::Owned(plain)) => self.0.write_all(plain.as_bytes()).map(|()| line.len()),
+            _ => self.0.write(line),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
-}
-
-/// The bidirectional marks, embeddings, overrides and isolates, and the separators that some terminals take as line
-/// ends.
-const fn is_reordering(c: char) -> bool {
-    matches!(c,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{206f}')
-}
-
-fn plain(line: &[u8]) -> Cow<'_, [u8]> {
-    let text = match std::str::from_utf8(line) {
-        Ok(text) if text.contains(is_reordering) => text,
-        _ => return Cow::Borrowed(line),
-    };
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match is_reordering(c) {
-            true => out.push_str(&format!("\\u{:04x}", c as u32)),
-            false => out.push(c),
-        }
-    }
-    Cow::Owned(out.into_bytes())
 }
 
 #[cfg(test)]
@@ -95,6 +76,6 @@ mod tests {
         let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert!(text.contains("down: a\\u202eb\\u2066c\\u200f ünïcode"), "{text}");
         assert!(text.lines().count() == 2 && text.contains("plain"), "{text}");
-        assert!(!text.contains(|c: char| is_reordering(c) || c == '\u{1b}'), "{text}");
+        assert!(!text.contains(|c: char| steers_terminal(c) && c != '\n'), "{text}");
     }
 }
