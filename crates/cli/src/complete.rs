@@ -15,7 +15,7 @@ use clap::CommandFactory;
 use clap_complete::CompleteEnv;
 use clap_complete::env::{Elvish, EnvCompleter, Powershell, Shells};
 
-pub(crate) use server::{models, nodes, projects, runs};
+pub(crate) use server::{models, nodes, nodes_first, projects, runs};
 
 use self::bash::Bash;
 use self::unquoted::{Fish, Zsh};

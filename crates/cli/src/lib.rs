@@ -18,7 +18,7 @@ mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, ValueEnum};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tree_agent_contract::text::steers_terminal;
@@ -38,7 +38,7 @@ use crate::view::live::{LogWriter, restore_if_drawn, restore_terminal};
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
     complete::answer_shell();
-    let cli = match Cli::try_parse() {
+    let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
@@ -63,6 +63,15 @@ pub fn main() -> ExitCode {
             error.exit().into()
         }
     }
+}
+
+/// The arguments. Help and errors about them keep to `--color`, too.
+fn parsed() -> Result<Cli, clap::Error> {
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let behind_flag = words.windows(2).filter(|pair| pair[0] == "--color").map(|pair| pair[1].as_str());
+    let joined = words.iter().filter_map(|word| word.strip_prefix("--color="));
+    let color = behind_flag.chain(joined).find_map(|value| clap::ColorChoice::from_str(value, false).ok());
+    Cli::command().color(color.unwrap_or_default()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m))
 }
 
 /// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold

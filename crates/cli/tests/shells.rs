@@ -28,6 +28,14 @@ fn completions(server: &str) -> Vec<(String, String)> {
         case("tree-agent watch 0190", &format!("tree-agent watch {run}")),
         case("tree-agent graph --at 3 0190", &format!("tree-agent graph --at 3 {run}")),
         case(&format!("tree-agent guide {run} {}", &node[..8]), &format!("tree-agent guide {run} {node}")),
+        case(
+            &format!("tree-agent fork {run} --retry {}", &node[..8]),
+            &format!("tree-agent fork {run} --retry {node}"),
+        ),
+        case(
+            &format!("tree-agent fork {run} --guide {}", &node[..8]),
+            &format!("tree-agent fork {run} --guide {node}"),
+        ),
         case("tree-agent run why --project handb", "tree-agent run why --project handbook-of-leases"),
     ]
 }

@@ -113,10 +113,10 @@ pub struct RunTotals {
     pub error: Option<String>,
     /// Nodes of its tree.
     pub nodes: u64,
-    /// Sums over all its role calls.
+    /// Sums over all its role calls; those of a fork are the calls since it forked.
     pub spending: Spending,
-    /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. Absent before
-    /// it started.
+    /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. A fork starts
+    /// when it forks. Absent before the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

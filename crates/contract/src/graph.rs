@@ -120,10 +120,11 @@ pub struct GraphNode {
     /// Which models answered for it, by purpose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub written_by: Vec<WrittenBy>,
-    /// Sums over its own role calls.
+    /// Sums over its own role calls. In a fork they include those of the log that it shares.
     #[serde(default)]
     pub usage: Sparse<Usage>,
-    /// Sums over the role calls of the node and of everything below it. The root's are those of the run.
+    /// Sums over the role calls of the node and of everything below it. The root's are those of the run, and in a fork
+    /// also those of the log that it shares.
     #[serde(default)]
     pub subtree_usage: Sparse<Usage>,
     /// How the tree grows below it, if that differs from its parent.

@@ -48,8 +48,8 @@ pub const NODE_DECISIONS: usize = 16;
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of a request of the public API that carries neither a document nor prompts.
 pub const REQUEST_BYTES: usize = 256 * 1024;
-/// Bytes of a request that describes a new run. Three prompts and a schema of [`PROMPT_BYTES`] each fit, also as JSON
-/// that escapes every line break and every letter beyond ASCII.
+/// Bytes of a request that describes a run or changes one. Three prompts and a schema of [`PROMPT_BYTES`] each fit,
+/// also as JSON that escapes every line break and every letter beyond ASCII.
 pub const RUN_REQUEST_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
 pub const GRAPH_BYTES: usize = 256 * 1024 * 1024;

@@ -148,7 +148,7 @@ pub struct RunSummary {
     pub head_seq: u64,
     /// Nodes created so far.
     pub node_count: u64,
-    /// Sums over all its role calls.
+    /// Sums over all its role calls; those of a fork are the calls since it forked.
     #[serde(default)]
     pub usage: Usage,
     /// The models that answered in it, the one that answered last at the end: that of the answer.

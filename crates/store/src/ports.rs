@@ -125,7 +125,7 @@ pub struct RunRow {
     pub error: Option<String>,
     /// Nodes created so far.
     pub node_count: u64,
-    /// Sums over all its role calls.
+    /// Sums over all its role calls; those of a fork are the calls since it forked.
     pub usage: Usage,
     /// The models that answered, the latest last. They stand beside the sums in the column `usage`.
     pub models: Vec<String>,

@@ -33,22 +33,14 @@ pub(crate) struct Fork {
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
     /// Tell a node and everything below it something; can be repeated
-    #[arg(long, num_args = 2, value_names = ["NODE", "TEXT"])]
+    #[arg(long, num_args = 2, value_names = ["NODE", "TEXT"], add = complete::nodes_first())]
     guide: Vec<String>,
     /// Do an ended node again, with everything below it; can be repeated
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", add = complete::nodes())]
     retry: Vec<String>,
     /// Give a node another plan, from a file in the form that `plan show` prints; can be repeated
-    #[arg(long, num_args = 2, value_names = ["NODE", "FILE"])]
+    #[arg(long, num_args = 2, value_names = ["NODE", "FILE"], add = complete::nodes_first())]
     plan: Vec<String>,
-    /// Limit what a node and everything below it may use, such as max-tokens=40000,max-time=10m; can be repeated
-    ///
-    /// The limits are max-tokens, max-cost, max-tool-calls and max-time, in the form of the flags for the whole run.
-    /// With --retry of the same node they are those of what it does again.
-    #[arg(long, num_args = 2, value_names = ["NODE", "LIMITS"], help_heading = "Budgets")]
-    budget: Vec<String>,
-    #[command(flatten)]
-    limits: RunLimitArgs,
     /// The model of all calls from now on
     #[arg(short, long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
@@ -58,6 +50,20 @@ pub(crate) struct Fork {
     /// Say what the fork would do, and write nothing
     #[arg(long)]
     dry_run: bool,
+    /// Limit what a node and everything below it may use, such as max-tokens=40000,max-time=10m; can be repeated
+    ///
+    /// The limits are max-tokens, max-cost, max-tool-calls and max-time, in the form of the flags for the whole run.
+    /// With --retry of the same node they are those of what it does again.
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["NODE", "LIMITS"],
+        help_heading = "Budgets",
+        add = complete::nodes_first()
+    )]
+    budget: Vec<String>,
+    #[command(flatten)]
+    limits: RunLimitArgs,
 }
 
 impl Fork {

@@ -73,21 +73,21 @@ pub(crate) struct Search {
     /// Import this folder of documents, and search in them
     #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Files of --dir")]
-    selection: Selection,
     /// The model of all roles, or "help" for a list [default: llm when a language model is set, else offline]
     #[arg(short, long, value_name = "MODEL", env = "TREE_AGENT_MODEL", default_value = "", hide_default_value = true,
           add = complete::models())]
     model: String,
-    #[command(flatten)]
-    search: SearchArgs,
-    #[command(flatten)]
-    budgets: BudgetArgs,
     /// Whether the scripted model may be used, which is for tests and benchmarks
     #[arg(long, value_name = "on|off", env = "TREE_AGENT_SCRIPTED", default_value = "off")]
     scripted: Switch,
     #[command(flatten)]
     roles: RoleFlags,
+    #[command(flatten, next_help_heading = "Files of --dir")]
+    selection: Selection,
+    #[command(flatten)]
+    search: SearchArgs,
+    #[command(flatten)]
+    budgets: BudgetArgs,
 }
 
 const EXAMPLES: &str = "\

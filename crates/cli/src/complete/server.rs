@@ -73,6 +73,16 @@ pub(crate) fn nodes() -> ArgValueCompleter {
     })
 }
 
+/// The same for a flag whose first value is a node; nothing for the values behind it.
+pub(crate) fn nodes_first() -> ArgValueCompleter {
+    let nodes = nodes();
+    ArgValueCompleter::new(move |current: &OsStr| {
+        let flag = WORDS.get().and_then(|words| words.iter().nth_back(1));
+        let is_first = flag.is_some_and(|word| word.to_string_lossy().starts_with("--"));
+        if is_first { nodes.complete(current) } else { Vec::new() }
+    })
+}
+
 /// The run that stands on the command line before the word that is completed.
 fn named_run() -> Option<RunRef> {
     let matches = Cli::command().ignore_errors(true).try_get_matches_from(WORDS.get()?).ok()?;

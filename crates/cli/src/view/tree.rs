@@ -147,7 +147,10 @@ impl<'a> Index<'a> {
         let partial = if graph.partial() { " (partial)" } else { "" };
         line.after(format!("{}{partial}", graph.status()), paint);
         line.after(format!("{} done of {}", total.nodes - total.open, total.text()), Paint::Dim);
-        if let Some(ms) = self.roots.first().and_then(|&r| elapsed(&graph.nodes()[r], now)) {
+        // The clock of a fork begins with it. A snapshot knows only when its nodes began.
+        let of_run = graph.started_at().map(|start| graph.ended_at().unwrap_or(now).millis_since(start));
+        let of_root = || self.roots.first().and_then(|&r| elapsed(&graph.nodes()[r], now));
+        if let Some(ms) = of_run.or_else(of_root) {
             line.after(duration(ms), Paint::Dim);
         }
         if let Some(used) = usage::short(&graph.usage()) {

@@ -220,8 +220,12 @@ impl Letters {
             Self { text: String::with_capacity(text.len()), edges: Vec::with_capacity(text.len() + 1) };
         // The kind of the letter before, and its script.
         let (mut before, mut hyphen, mut capitals): (Option<(Kind, Script)>, _, _) = (None, false, 0);
+        // How many of the next characters may each begin a word.
+        let mut loose = 0_usize;
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
+            let is_loose = loose > 0;
+            loose = loose.saturating_sub(1);
             if c.is_whitespace() {
                 // A hyphen at the end of a line divides a word.
                 if !hyphen && !letters.text.ends_with(' ') {
@@ -240,13 +244,16 @@ impl Letters {
                 let same = before == Some((kind, script)) && kind != Kind::Caseless || hump;
                 // Behind several capitals a word may also end: `IPv6`, `PDFs`.
                 let length = letters.text.len();
-                letters.spell(c, !same || hump && capitals > 1);
+                letters.spell(c, !same || hump && capitals > 1 || is_loose);
                 // A sign may spell nothing. Then the next letter begins a word.
                 before = (letters.text.len() > length).then_some((kind, script));
                 hyphen = false;
                 capitals = if kind == Kind::Upper { capitals + 1 } else { 0 };
             } else {
                 before = None;
+                if let Some(length) = placeholder(c, chars.clone()) {
+                    loose = length + 1;
+                }
             }
             // What stands at the beginning of the next line, such as the mark of a comment, is no part of the word.
             let mut ends_line = || matches!(chars.peek(), Some('\n' | '\r'));
@@ -301,6 +308,27 @@ impl Letters {
             }
         }
     }
+}
+
+/// How many characters behind `mark` are a placeholder of a format (`%-5.1f`, `%lu`, `%(name)s`) or a class of a
+/// pattern (`\d`). A word may begin right behind them.
+fn placeholder(mark: char, behind: impl Iterator<Item = char>) -> Option<usize> {
+    /// Longer ones are no placeholders.
+    const ENOUGH: usize = 40;
+    let mut behind = behind.take(ENOUGH).enumerate().peekable();
+    match mark {
+        '\\' => {}
+        '%' => {
+            if behind.next_if(|(_, c)| *c == '(').is_some() {
+                behind.find(|(_, c)| *c == ')')?;
+            }
+            while behind.next_if(|(_, c)| matches!(c, '0'..='9' | '-' | '+' | '#' | '.' | '*')).is_some() {}
+            // What says how wide a number is.
+            while behind.next_if(|(_, c)| matches!(c, 'h' | 'l' | 'j' | 'z' | 't' | 'q' | 'L')).is_some() {}
+        }
+        _ => return None,
+    }
+    behind.next().filter(|(_, c)| c.is_ascii_alphabetic()).map(|(at, _)| at + 1)
 }
 
 /// What kind of letter `c` is; None for what is no letter.
@@ -389,6 +417,14 @@ mod tests {
             ("7images", "imag"),
             ("IPv6 and PDFs", "ip"),
             ("IPv6 and PDFs", "pdf"),
+            (r#"printf("%dknots %5.1fbar %smiles\n")"#, "knots"),
+            (r#"printf("%dknots %5.1fbar %smiles\n")"#, "bar"),
+            (r#"printf("%dknots %5.1fbar %smiles\n")"#, "miles"),
+            ("%luknots", "knots"),
+            ("%(speed)sknots", "knots"),
+            ("100%cable", "cable"),
+            ("100%lake", "lake"),
+            (r"^\dknots$", "knots"),
         ] {
             assert!(stands(word, text), "{word} in {text}");
         }
@@ -406,6 +442,8 @@ mod tests {
             ("the valvels", "valv"),
             ("the cranes hold in storms", "zeppelin"),
             ("one\n\ntwo", "onetwo"),
+            ("90 % sportive", "port"),
+            ("%sxsport", "port"),
             ("Pier Helper", "ier"),
             ("", "kelp"),
             ("kelp", ""),
@@ -446,6 +484,8 @@ mod tests {
             "-\n",
             "\\v{",
             "%41",
+            "%(",
+            "%l",
             "\\u",
             "&#",
             "a b",

@@ -140,7 +140,8 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
     failure
 }
 
-fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
+/// A request to `provider` that had no complete answer.
+pub(super) fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
     let (kind, what) = if error.is_connect() || error.is_timeout() {
         (FailureKind::Unreachable, "cannot be reached")
     } else {

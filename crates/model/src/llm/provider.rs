@@ -21,7 +21,7 @@ use tree_agent_runtime::channel::is_loopback;
 
 use super::answer::AnswerSize;
 use super::effort::Effort;
-use super::failure::{Failure, FailureKind, classify, kind_of};
+use super::failure::{Failure, FailureKind, classify, connection, kind_of};
 use super::gate::{Gate, GateCounts, PATIENCE};
 use super::names;
 use super::prices::TokenCounts;
@@ -67,7 +67,7 @@ pub(super) struct Provider {
 pub(super) struct Question<'a> {
     pub(super) model: &'a str,
     pub(super) request: ChatRequest,
-    /// The schema that the provider shall enforce.
+    /// The schema that the provider must enforce.
     pub(super) schema: Option<Value>,
     /// Whether this answer may call tools.
     pub(super) may_call_tools: bool,
@@ -268,14 +268,10 @@ impl Provider {
                 ProviderKind::Gemini => request.header("x-goog-api-key", key),
             };
         }
-        // Without the URL, the error contains nothing of the request.
-        let unreachable = |error: reqwest::Error| {
-            let message = format!("{} cannot be reached: {}", self.shown(), error.without_url());
-            Failure::new(FailureKind::Unreachable, self.redact(&message))
-        };
-        let response = request.send().await.map_err(unreachable)?;
+        let failed = |error: reqwest::Error| connection(&error, self);
+        let response = request.send().await.map_err(failed)?;
         let status = response.status();
-        let body = self.read_bounded(response).await?.map_err(unreachable)?;
+        let body = self.read_bounded(response).await?.map_err(failed)?;
         if !status.is_success() {
             return Err(self.refusal(Some(status.as_u16()), &body));
         }
@@ -387,7 +383,7 @@ impl Provider {
             body.insert("model".to_owned(), question.model.into());
         }
         if keeps_thoughts && !shows_thoughts {
-            // The library asks for a summary whenever it shall keep thoughts; this takes its place.
+            // The library asks for a summary whenever it is to keep thoughts; this takes its place.
             let effort = question.effort.map(|effort| effort.asked().variant_name());
             let reasoning = effort.map_or_else(|| json!({}), |effort| json!({ "effort": effort }));
             body.insert("reasoning".to_owned(), reasoning);

@@ -36,6 +36,18 @@ async fn a_list_of_models_that_is_not_given_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn a_list_of_models_that_nobody_serves_names_the_cause() {
+    let args = LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..quick() };
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::ProviderUnreachable);
+    let message = &outcome.error().message;
+    assert!(
+        message.contains("127.0.0.1:1/v1/ cannot be reached: ") && message.contains("refused"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
 async fn a_provider_that_stays_busy_is_overloaded() {
     let provider = Provider::always(busy("0")).await;
     let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;

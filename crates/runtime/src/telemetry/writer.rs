@@ -1,7 +1,7 @@
-//! Log lines whose characters stand in the order in which they are shown.
+//! Log lines that neither steer a terminal nor reorder what is shown.
 //!
-//! The library escapes controls of terminals, but not those of bidirectional text. Errors of providers and of MCP
-//! servers may hold them.
+//! The library escapes most controls of terminals, but not those of bidirectional text, and in JSON only those of
+//! ASCII. Errors of providers and of MCP servers may hold them.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -30,11 +30,12 @@ pub(super) struct Lines<W>(W);
 
 impl<W: Write> Write for Lines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Controls are the library's: it escapes those of others, and ends and colours lines with its own.
-        let is_escaped = |c: char| steers_terminal(c) && !c.is_control();
-        match std::str::from_utf8(line).map(|line| escaped(line, is_escaped)) {
-            Ok(Cow::Owned(plain)) => self.0.write_all(plain.as_bytes()).map(|()| line.len()),
-            _ => self.0.write(line),
+        let Ok(text) = std::str::from_utf8(line) else { return self.0.write(line) };
+        // The end of the line, and the library's own colours: it escapes the escape characters of others.
+        let (text, end) = text.strip_suffix('\n').map_or((text, ""), |text| (text, "\n"));
+        match escaped(text, |c| steers_terminal(c) && c != '\u{1b}') {
+            Cow::Owned(plain) => self.0.write_all((plain + end).as_bytes()).map(|()| line.len()),
+            Cow::Borrowed(_) => self.0.write(line),
         }
     }
 
@@ -63,19 +64,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn no_log_line_reorders_what_is_shown() {
+    /// What is written of warnings, by a subscriber that writes with a given writer.
+    fn written(subscribe: impl FnOnce(PlainWriter) -> Box<dyn tracing::Subscriber + Send + Sync>) -> String {
         let log = Log::default();
         let writer = log.clone();
-        let writer = PlainWriter(BoxMakeWriter::new(move || writer.clone()));
-        let lines = tracing_subscriber::fmt().with_writer(writer).with_ansi(false).finish();
+        let lines = subscribe(PlainWriter(BoxMakeWriter::new(move || writer.clone())));
         tracing::subscriber::with_default(lines, || {
             tracing::warn!("down: a\u{202e}b\u{2066}c\u{200f} ünïcode \u{1b}[8m");
-            tracing::warn!(text = "x\u{2029}y", "plain");
+            tracing::warn!(text = "x\u{2029}y\u{9b}31m\u{7f}", "plain\u{9b}8m\r\nforged");
         });
-        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-        assert!(text.contains("down: a\\u202eb\\u2066c\\u200f ünïcode"), "{text}");
-        assert!(text.lines().count() == 2 && text.contains("plain"), "{text}");
-        assert!(!text.contains(|c: char| steers_terminal(c) && c != '\n'), "{text}");
+        String::from_utf8(log.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn no_log_line_steers_a_terminal_or_reorders_what_is_shown() {
+        let texts = [
+            written(|writer| {
+                Box::new(tracing_subscriber::fmt().with_writer(writer).with_ansi(false).finish())
+            }),
+            written(|writer| Box::new(tracing_subscriber::fmt().json().with_writer(writer).finish())),
+        ];
+        for text in texts {
+            assert!(text.contains("down: a\\u202eb\\u2066c\\u200f ünïcode"), "{text}");
+            assert!(text.lines().count() == 2 && text.contains("plain"), "{text}");
+            assert!(!text.contains(|c: char| steers_terminal(c) && c != '\n'), "{text}");
+        }
     }
 }

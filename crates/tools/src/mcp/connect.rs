@@ -1,5 +1,6 @@
 //! A connection to a server: a child process or streamable HTTP, and the handshake.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -8,11 +9,11 @@ use std::task::{Context, Poll};
 
 use http::Uri;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
-use rmcp::service::{NotificationContext, RunningService};
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientHandler, RoleClient, ServiceExt};
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Notify;
@@ -123,10 +124,27 @@ fn client(url: &Uri, roots: &Roots) -> Result<reqwest::Client, String> {
 }
 
 /// An error of the library with its causes, in one line of limited length.
-pub(super) fn brief(error: &dyn std::error::Error) -> String {
+pub(super) fn brief(error: &(dyn Error + 'static)) -> String {
     const BYTES: usize = 400;
-    let text = without_queries(&chain(error));
-    one_line(prefix(&text, BYTES))
+    let text = match failed_request(error) {
+        Some(cause) => chain(cause),
+        None => chain(error),
+    };
+    one_line(prefix(&without_queries(&text), BYTES))
+}
+
+/// The request that failed, if `error` says that one did. The library's own words leave out why it failed, for example
+/// that nobody vouches for the server.
+fn failed_request<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Error> {
+    let transport = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(ClientInitializeError::TransportError { error, .. }), _) => error,
+        (_, Some(ServiceError::TransportSend(error))) => error,
+        _ => return None,
+    };
+    match transport.error.downcast_ref() {
+        Some(StreamableHttpError::Client(error)) => Some(error),
+        _ => None,
+    }
 }
 
 /// `text` without the queries of URLs, because they may hold keys.
@@ -195,5 +213,20 @@ async fn log(server: String, mut stderr: ChildStderr) {
     let mut piece = [0; 2_048];
     while let Ok(read @ 1..) = stderr.read(&mut piece).await {
         tracing::debug!(server, "stderr: {}", String::from_utf8_lossy(&piece[..read]).trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_is_described_by_the_cause_and_without_secrets() {
+        let url = "http://127.0.0.1:1/mcp?key=SECRET".parse().unwrap();
+        let config = TransportConfig::Http { url, headers: Vec::new(), bearer_env: None };
+        let outcome = connect("web", &config, &Roots::default(), Arc::default()).await;
+        let Err(error) = outcome else { panic!("nobody listens there") };
+        assert!(error.contains("refused") && error.contains("/mcp?…"), "{error}");
+        assert!(!error.contains("SECRET") && !error.contains("rmcp"), "{error}");
     }
 }

@@ -115,7 +115,7 @@ export interface PlanStep {
   branchId?: string;
   /** What the step and everything below it may use. */
   budget?: SubtreeBudget;
-  /** What it shall return; its worker decides where there is none. */
+  /** What it is to return; its worker decides where there is none. */
   deliverable?: Result['kind'];
   /** The ability that its model needs. */
   profile?: Profile;

@@ -58,7 +58,7 @@ impl Sibling {
 
 impl Call {
     pub(super) fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
-        // The root has the user's words. What every other node shall do was said by a model.
+        // The root has the user's words. A model said what every other node is to do.
         let said = |text: &str| if call.depth == 0 { text.to_owned() } else { line(text) };
         Self {
             objective: trimmer.own(&call.objective),

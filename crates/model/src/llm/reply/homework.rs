@@ -141,7 +141,7 @@ struct Task {
     /// How one will know that it is done.
     #[schemars(length(max = 3), inner(length(max = 160)))]
     success_criteria: Vec<String>,
-    /// What the task may use, if that shall not be its share of what there is. Null for most tasks.
+    /// What the task may use, if that is not to be its share of what there is. Null for most tasks.
     budget: Option<StepBudget>,
     /// What it returns. Null for a document.
     deliverable: Option<DeliverableReply>,

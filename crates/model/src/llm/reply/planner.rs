@@ -142,7 +142,7 @@ struct Step {
     success_criteria: Vec<String>,
     /// Only for a step that explores a wide subject: how far its search goes. Null for all other steps.
     search: Option<Search>,
-    /// What the step and everything below it may use, if that shall not be its share of what there is. Null for most
+    /// What the step and everything below it may use, if that is not to be its share of what there is. Null for most
     /// steps.
     budget: Option<StepBudget>,
     /// What it returns. Null for a document.
@@ -201,7 +201,7 @@ struct Search {
     max_nodes: u32,
 }
 
-/// Limits of one step. Null for those that shall not be limited.
+/// Limits of one step. Null for what has no limit.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepBudget {
