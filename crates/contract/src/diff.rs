@@ -113,10 +113,12 @@ pub struct RunTotals {
     pub error: Option<String>,
     /// Nodes of its tree.
     pub nodes: u64,
-    /// Sums over all its role calls; those of a fork are the calls since it forked.
+    /// Sums over all its role calls; those of a fork are the calls since it forked. At a seq in the log that a fork
+    /// shares, they are those of the run that it forked from.
     pub spending: Spending,
     /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. A fork starts
-    /// when it forks. Absent before the run started.
+    /// when it forks; at a seq in the log that it shares, the start is that of the run that it forked from. Absent
+    /// before the run started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

@@ -100,9 +100,7 @@ fn counts(diff: &RunDiff) -> String {
 
 fn matching(diff: &RunDiff) -> &'static str {
     match diff.matching {
-        NodeMatching::Ids => {
-            "compared by ids: the runs share nodes; the cost and time of a fork count from the fork on"
-        }
+        NodeMatching::Ids => "compared by ids: the runs share nodes",
         NodeMatching::Steps => "compared by steps and titles",
     }
 }

@@ -228,7 +228,14 @@ impl Provider {
         };
         let id = list["data"][0]["id"].as_str().or_else(|| list["models"][0]["name"].as_str());
         let id = id.ok_or_else(|| {
-            let message = format!("{} lists no model; set TREE_AGENT_MODEL_BALANCED", self.shown());
+            let (shown, variable) = (self.shown(), self.kind.address_variable());
+            let message = match list["data"].is_array() || list["models"].is_array() {
+                true => format!("{shown} lists no model; set TREE_AGENT_MODEL_BALANCED"),
+                false => format!(
+                    "{shown} sent no list of models; check that {variable} is the address of a model server, or set \
+                     TREE_AGENT_MODEL_BALANCED"
+                ),
+            };
             Failure::new(FailureKind::NoModel, message)
         })?;
         // It may become a part of the address, as a name from a user may.

@@ -36,6 +36,21 @@ async fn a_list_of_models_that_is_not_given_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn a_page_in_place_of_a_list_of_models_is_told_from_an_empty_list() {
+    for (body, what) in [
+        ("<html><body>Please sign in</body></html>", "check that TREE_AGENT_MODEL_BASE_URL is the address"),
+        (r#"{"data":[]}"#, "lists no model; set TREE_AGENT_MODEL_BALANCED"),
+    ] {
+        let provider = Provider::always(text(&direct())).await;
+        provider.models(status(200, body));
+        let args = LlmArgs { model_balanced: String::new(), ..served_by(&provider) };
+        let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+        assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
+        assert!(outcome.error().message.contains(what), "{}", outcome.error().message);
+    }
+}
+
+#[tokio::test]
 async fn a_list_of_models_that_nobody_serves_names_the_cause() {
     let args = LlmArgs { model_base_url: "http://127.0.0.1:1/v1".into(), ..quick() };
     let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;

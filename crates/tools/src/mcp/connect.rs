@@ -126,24 +126,20 @@ fn client(url: &Uri, roots: &Roots) -> Result<reqwest::Client, String> {
 /// An error of the library with its causes, in one line of limited length.
 pub(super) fn brief(error: &(dyn Error + 'static)) -> String {
     const BYTES: usize = 400;
-    let text = match failed_request(error) {
-        Some(cause) => chain(cause),
-        None => chain(error),
-    };
-    one_line(prefix(&without_queries(&text), BYTES))
+    one_line(prefix(&without_queries(&chain(cause(error))), BYTES))
 }
 
-/// The request that failed, if `error` says that one did. The library's own words leave out why it failed, for example
-/// that nobody vouches for the server.
-fn failed_request<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a reqwest::Error> {
+/// What made a message fail, if `error` says that one did. The library's own words put names of its types before the
+/// cause, and leave out why a request failed, for example that nobody vouches for the server.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let transport = match (error.downcast_ref(), error.downcast_ref()) {
         (Some(ClientInitializeError::TransportError { error, .. }), _) => error,
         (_, Some(ServiceError::TransportSend(error))) => error,
-        _ => return None,
+        _ => return error,
     };
     match transport.error.downcast_ref() {
-        Some(StreamableHttpError::Client(error)) => Some(error),
-        _ => None,
+        Some(StreamableHttpError::<reqwest::Error>::Client(request)) => request,
+        _ => &*transport.error,
     }
 }
 

@@ -96,7 +96,7 @@ function status(node: NodeTotals | undefined): string {
 /** What tells that two nodes are compared with each other. */
 export function matchingWords(matching: NodeMatching): string {
   return matching === NodeMatching.IDS
-    ? 'The runs share nodes, which are compared by their ids. Cost and time of a fork count from the fork on.'
+    ? 'The runs share nodes, which are compared by their ids.'
     : 'The runs are independent. Nodes are compared by steps and titles.';
 }
 
