@@ -227,10 +227,13 @@ fn aspect_words(aspect: NodeAspect, a: &NodeTotals, b: &NodeTotals) -> Option<St
     Some(match aspect {
         NodeAspect::Plan => "plan".to_owned(),
         NodeAspect::Result => "result".to_owned(),
-        NodeAspect::Cost if a.spending.cost_micros == b.spending.cost_micros => {
+        NodeAspect::Cost if a.spending.cost_micros != b.spending.cost_micros => {
+            numbers("cost", [a.spending.cost_micros, b.spending.cost_micros], dollars)
+        }
+        NodeAspect::Cost if a.spending.tokens() != b.spending.tokens() => {
             numbers("tokens", [a.spending.tokens(), b.spending.tokens()], grouped)
         }
-        NodeAspect::Cost => numbers("cost", [a.spending.cost_micros, b.spending.cost_micros], dollars),
+        NodeAspect::Cost => numbers("calls", [a.spending.model_calls, b.spending.model_calls], grouped),
         NodeAspect::Time => {
             let words = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), duration);
             format!("time {} → {}", words(a.duration_ms), words(b.duration_ms))

@@ -240,9 +240,11 @@ impl Provider {
         })?;
         // It may become a part of the address, as a name from a user may.
         let named = ModelName::parse(&format!("{}:{}", name.provider, id.trim_start_matches("models/")));
-        let ModelName { model: id, .. } = named.map_err(|why| {
-            let message =
-                format!("the first model of {}: {why}; set TREE_AGENT_MODEL_BALANCED", self.shown());
+        let ModelName { model: id, .. } = named.map_err(|_| {
+            let message = format!(
+                "the name of the first model that {} lists cannot be used; set TREE_AGENT_MODEL_BALANCED",
+                self.shown()
+            );
             Failure::new(FailureKind::NoModel, message)
         })?;
         Ok(self.first.get_or_init(|| id).clone())

@@ -37,7 +37,9 @@ async fn a_list_of_models_that_is_not_given_is_asked_for_again() {
 
 #[tokio::test]
 async fn a_page_in_place_of_a_list_of_models_is_told_from_an_empty_list() {
+    let hostile = format!(r#"{{"data":[{{"id":"../../x?{KEY}"}}]}}"#);
     for (body, what) in [
+        (hostile.as_str(), "cannot be used; set TREE_AGENT_MODEL_BALANCED"),
         ("<html><body>Please sign in</body></html>", "check that TREE_AGENT_MODEL_BASE_URL is the address"),
         (r#"{"data":[]}"#, "lists no model; set TREE_AGENT_MODEL_BALANCED"),
     ] {
@@ -46,7 +48,8 @@ async fn a_page_in_place_of_a_list_of_models_is_told_from_an_empty_list() {
         let args = LlmArgs { model_balanced: String::new(), ..served_by(&provider) };
         let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
         assert_eq!(outcome.error().kind, RoleErrorKind::Rejected);
-        assert!(outcome.error().message.contains(what), "{}", outcome.error().message);
+        let message = &outcome.error().message;
+        assert!(message.contains(what) && !message.contains(KEY), "{message}");
     }
 }
 

@@ -75,10 +75,14 @@ export function changes({ diff }: DiffRow): string {
   const told: Partial<Record<NodeAspect, () => string>> = {
     [NodeAspect.PLAN]: () => 'plan',
     [NodeAspect.RESULT]: () => 'result',
-    [NodeAspect.COST]: () =>
-      a.spending?.costMicros === b.spending?.costMicros
-        ? `tokens${from((n) => tokens(n.spending), number)}`
-        : `cost${from((n) => Number(n.spending?.costMicros ?? 0n), cost)}`,
+    [NodeAspect.COST]: () => {
+      if (a.spending?.costMicros !== b.spending?.costMicros) {
+        return `cost${from((n) => Number(n.spending?.costMicros ?? 0n), cost)}`;
+      }
+      return tokens(a.spending) === tokens(b.spending)
+        ? `calls${from((n) => Number(n.spending?.modelCalls ?? 0n), number)}`
+        : `tokens${from((n) => tokens(n.spending), number)}`;
+    },
     [NodeAspect.TIME]: () => `time${from(time, String)}`,
     [NodeAspect.TOOLS]: () => `tools${from((n) => Number(n.spending?.toolCalls ?? 0n), number)}`,
     [NodeAspect.STATUS]: () => `status${from(status, String)}`,

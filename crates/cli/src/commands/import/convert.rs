@@ -11,6 +11,8 @@ use htmd::element_handler::Handlers;
 use htmd::{Element, HtmlToMarkdown};
 use pdf_extract::{Document, PlainTextOutput, output_doc, output_doc_page};
 
+use super::tables;
+
 /// Bytes of an HTML file in which it names its encoding.
 const HEAD: usize = 1024;
 /// Elements that hold no text for readers.
@@ -32,6 +34,7 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
     let found = title.clone();
     let converter = HtmlToMarkdown::builder()
         .skip_tags(NO_TEXT.to_vec())
+        .add_handler(vec!["table"], tables::table)
         .add_handler(vec!["title"], move |handlers: &dyn Handlers, element: Element<'_>| {
             let mut title = found.lock().unwrap_or_else(PoisonError::into_inner);
             if title.is_empty() {
@@ -177,6 +180,109 @@ mod tests {
             "{text:?}"
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_of_a_page_is_lost(parts in proptest::collection::vec((0..TAGS.len(), 0..3_u8), 1..60)) {
+            let mut page = String::new();
+            for (i, (tag, close)) in parts.iter().enumerate() {
+                let tag = TAGS[*tag];
+                page.push_str(&match close {
+                    0 => format!("<{tag}>word{i}x</{tag}>"),
+                    1 => format!("<{tag}>word{i}x "),
+                    _ => format!("</{tag}>word{i}x "),
+                });
+            }
+            let text = html(page.as_bytes()).unwrap().text;
+            for i in 0..parts.len() {
+                proptest::prop_assert!(text.contains(&format!("word{i}x")), "word{i}x in {page}: {text}");
+            }
+        }
+    }
+
+    /// Elements whose text browsers show.
+    const TAGS: &[&str] = &[
+        "a",
+        "abbr",
+        "address",
+        "article",
+        "aside",
+        "b",
+        "bdi",
+        "bdo",
+        "blockquote",
+        "body",
+        "button",
+        "caption",
+        "center",
+        "cite",
+        "code",
+        "dd",
+        "del",
+        "details",
+        "dfn",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h6",
+        "header",
+        "i",
+        "ins",
+        "kbd",
+        "label",
+        "legend",
+        "li",
+        "main",
+        "mark",
+        "menu",
+        "nav",
+        "ol",
+        "option",
+        "output",
+        "p",
+        "pre",
+        "q",
+        "rp",
+        "rt",
+        "ruby",
+        "s",
+        "samp",
+        "section",
+        "select",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "summary",
+        "sup",
+        "table",
+        "tbody",
+        "td",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+        "time",
+        "tr",
+        "tt",
+        "u",
+        "ul",
+        "var",
+        "video",
+        "font",
+        "nobr",
+        "br",
+        "hr",
+    ];
 
     #[test]
     fn text_is_tidied() {

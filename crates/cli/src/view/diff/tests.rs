@@ -150,6 +150,7 @@ fn what_changed_is_said_with_both_values() {
     assert_eq!(words(NodeAspect::Tools, |b| b.spending.tool_calls = 2).unwrap(), "tools 0 → 2");
     assert_eq!(words(NodeAspect::Tools, |_| {}).unwrap(), "tools", "the latest tool differs");
     assert_eq!(words(NodeAspect::Cost, |b| b.spending.input_tokens = 2_000).unwrap(), "tokens 0 → 2,000");
+    assert_eq!(words(NodeAspect::Cost, |b| b.spending.model_calls = 3).unwrap(), "calls 0 → 3");
     assert_eq!(
         words(NodeAspect::Status, |b| b.outcome = Some(Outcome::Partial)).unwrap(),
         "completed → completed (partial)"
