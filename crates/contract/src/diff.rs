@@ -55,7 +55,7 @@ named_enum! {
         Time = "time",
         /// Its own tool calls: how many, and the latest.
         Tools = "tools",
-        /// Its status, its outcome and its error.
+        /// Its status, its outcome, its error, and whether it is a topic that was skipped.
         Status = "status",
         /// Its title.
         Title = "title",

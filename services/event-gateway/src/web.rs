@@ -104,13 +104,16 @@ fn is_call<B>(request: &Request<B>) -> bool {
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
 }
 
-/// The answer to a request whose content type says that it is a call, but not one that is spoken here.
+/// The answer to a request that is a call by its content type or its path, but not one that is spoken here.
 fn unsupported<B>(request: &Request<B>) -> Option<Response<axum::body::Body>> {
     const SPOKEN: &str = "supported are application/grpc and application/grpc+proto over HTTP/2, application/grpc-web \
         and application/grpc-web-text, with or without +proto, and for calls that are not streams application/json and \
         application/proto (Connect)";
-    let content_type = request.headers().get(header::CONTENT_TYPE)?;
-    let text = String::from_utf8_lossy(content_type.as_bytes());
+    let path = request.uri().path();
+    let is_method =
+        request.method() == Method::POST && ["/treeagent.", "/grpc."].iter().any(|p| path.starts_with(p));
+    let content_type = request.headers().get(header::CONTENT_TYPE);
+    let text = String::from_utf8_lossy(content_type.map_or(&[], HeaderValue::as_bytes));
     let essence = text.split(';').next().unwrap_or_default().trim();
     let http2 = request.version() == Version::HTTP_2;
     let what = match &*essence.to_ascii_lowercase() {
@@ -126,6 +129,10 @@ fn unsupported<B>(request: &Request<B>) -> Option<Response<axum::body::Body>> {
             return None;
         }
         other if other.starts_with("application/grpc") || other.starts_with("application/connect+") => {
+            format!("the content type {text} is not supported")
+        }
+        "" if is_method => "the request has no content type".to_owned(),
+        _ if is_method && !connect::is_call(request.headers()) => {
             format!("the content type {text} is not supported")
         }
         _ => return None,

@@ -241,6 +241,9 @@ async fn a_content_type_that_is_not_spoken_is_refused_with_those_that_are() {
         ("application/grpc-web+proto; charset=utf-8", "is not supported"),
         ("application/connect+json", "application/connect+json is not supported"),
         ("application/grpc", "gRPC needs HTTP/2"),
+        ("application/x-www-form-urlencoded", "application/x-www-form-urlencoded is not supported"),
+        ("text/plain", "text/plain is not supported"),
+        ("", "the request has no content type"),
     ] {
         let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
         let refused = http(&gateway, request, path, framed(&ListRunsRequest::default())).await;

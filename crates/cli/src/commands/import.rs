@@ -6,6 +6,7 @@
 mod convert;
 mod folder;
 mod kind;
+mod nodes;
 mod parts;
 #[cfg(test)]
 #[allow(dead_code, reason = "other tests use the rest")]

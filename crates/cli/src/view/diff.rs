@@ -230,16 +230,23 @@ fn aspect_words(aspect: NodeAspect, a: &NodeTotals, b: &NodeTotals) -> Option<St
         NodeAspect::Cost if a.spending.cost_micros != b.spending.cost_micros => {
             numbers("cost", [a.spending.cost_micros, b.spending.cost_micros], dollars)
         }
-        NodeAspect::Cost if a.spending.tokens() != b.spending.tokens() => {
-            numbers("tokens", [a.spending.tokens(), b.spending.tokens()], grouped)
+        NodeAspect::Cost
+            if a.spending.tokens() == b.spending.tokens()
+                && a.spending.model_calls != b.spending.model_calls =>
+        {
+            numbers("calls", [a.spending.model_calls, b.spending.model_calls], grouped)
         }
-        NodeAspect::Cost => numbers("calls", [a.spending.model_calls, b.spending.model_calls], grouped),
+        // Their sums may be the same.
+        NodeAspect::Cost => numbers("tokens", [a.spending.tokens(), b.spending.tokens()], grouped),
         NodeAspect::Time => {
             let words = |ms: Option<u64>| ms.map_or_else(|| "-".to_owned(), duration);
             format!("time {} → {}", words(a.duration_ms), words(b.duration_ms))
         }
         NodeAspect::Tools => numbers("tools", [a.spending.tool_calls, b.spending.tool_calls], grouped),
-        NodeAspect::Status if status(a) == status(b) => "error".to_owned(),
+        NodeAspect::Status if status(a) == status(b) => match a.status {
+            NodeStatus::Failed => "error".to_owned(),
+            _ => "skipped".to_owned(),
+        },
         NodeAspect::Status => format!("{} → {}", status(a), status(b)),
         NodeAspect::Title => return None,
     })

@@ -8,6 +8,7 @@ import {
   type Spending,
   type TextDiff,
 } from '../../gen/treeagent/v1/run_diff_pb';
+import { NodeStatus } from '../../gen/treeagent/v1/common_pb';
 import { cost, duration, number } from '../format';
 import { outcome, nodeStatus, runStatus } from '../projection/wire';
 import { count } from '../steering/words';
@@ -79,13 +80,16 @@ export function changes({ diff }: DiffRow): string {
       if (a.spending?.costMicros !== b.spending?.costMicros) {
         return `cost${from((n) => Number(n.spending?.costMicros ?? 0n), cost)}`;
       }
-      return tokens(a.spending) === tokens(b.spending)
+      return tokens(a.spending) === tokens(b.spending) && a.spending?.modelCalls !== b.spending?.modelCalls
         ? `calls${from((n) => Number(n.spending?.modelCalls ?? 0n), number)}`
         : `tokens${from((n) => tokens(n.spending), number)}`;
     },
     [NodeAspect.TIME]: () => `time${from(time, String)}`,
     [NodeAspect.TOOLS]: () => `tools${from((n) => Number(n.spending?.toolCalls ?? 0n), number)}`,
-    [NodeAspect.STATUS]: () => `status${from(status, String)}`,
+    [NodeAspect.STATUS]: () => {
+      if (status(a) !== status(b)) return `status${from(status, String)}`;
+      return a.status === NodeStatus.FAILED ? 'error' : 'skipped';
+    },
     [NodeAspect.TITLE]: () => `title${from((n) => n.title.slice(0, 80), String)}`,
   };
   return diff.changes.flatMap((aspect) => told[aspect]?.() ?? []).join(' · ');

@@ -7,10 +7,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use encoding_rs::{Encoding, WINDOWS_1252};
-use htmd::element_handler::Handlers;
+use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown};
 use pdf_extract::{Document, PlainTextOutput, output_doc, output_doc_page};
 
+use super::nodes::{parent, tag};
 use super::tables;
 
 /// Bytes of an HTML file in which it names its encoding.
@@ -18,6 +19,12 @@ const HEAD: usize = 1024;
 /// Elements that hold no text for readers.
 const NO_TEXT: &[&str] =
     &["script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"];
+
+/// Elements that are shown apart from the text beside them, and that the library joins to it.
+const APART: &[&str] = &[
+    "button", "select", "optgroup", "option", "output", "textarea", "label", "legend", "rb", "rt", "rtc",
+    "rp", "hgroup",
+];
 
 /// What a file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +42,10 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
     let converter = HtmlToMarkdown::builder()
         .skip_tags(NO_TEXT.to_vec())
         .add_handler(vec!["table"], tables::table)
+        .add_handler(vec!["li"], item)
+        .add_handler(APART.to_vec(), |handlers: &dyn Handlers, element: Element<'_>| {
+            Some(format!(" {} ", handlers.walk_children(element.node).content).into())
+        })
         .add_handler(vec!["title"], move |handlers: &dyn Handlers, element: Element<'_>| {
             let mut title = found.lock().unwrap_or_else(PoisonError::into_inner);
             if title.is_empty() {
@@ -47,6 +58,16 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
     let text = converter.convert(&decode(bytes)).map_err(|e| e.to_string())?;
     let title = title.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Converted { title, text: tidy(&text) })
+}
+
+/// An item of a list. Browsers show one outside a list, too, and the library joins that to the text behind it.
+fn item(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
+    let is_listed = parent(element.node).is_some_and(|node| matches!(tag(&node), Some("ul" | "ol" | "menu")));
+    let mut item = handlers.fallback(element)?;
+    if !is_listed {
+        item.content.push('\n');
+    }
+    Some(item)
 }
 
 /// Markdown without the backslashes before punctuation, on one line.
@@ -183,6 +204,20 @@ mod tests {
 
     proptest::proptest! {
         #[test]
+        fn words_that_are_shown_apart_stay_apart(parts in proptest::collection::vec(0..APART.len() + BLOCKS.len(), 1..40)) {
+            let tags: Vec<&str> = APART.iter().chain(BLOCKS).copied().collect();
+            let words = parts.iter().enumerate().map(|(i, tag)| format!("<{0}>word{i}x</{0}>text{i}x", tags[*tag]));
+            let page = words.collect::<String>();
+            let text = html(page.as_bytes()).unwrap().text;
+            let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+            for i in 0..parts.len() {
+                for word in [format!("word{i}x"), format!("text{i}x")] {
+                    proptest::prop_assert!(words.contains(&word.as_str()), "{word} in {page}: {text}");
+                }
+            }
+        }
+
+        #[test]
         fn no_text_of_a_page_is_lost(parts in proptest::collection::vec((0..TAGS.len(), 0..3_u8), 1..60)) {
             let mut page = String::new();
             for (i, (tag, close)) in parts.iter().enumerate() {
@@ -199,6 +234,41 @@ mod tests {
             }
         }
     }
+
+    /// Elements whose text is on lines of its own.
+    const BLOCKS: &[&str] = &[
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h6",
+        "header",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "p",
+        "pre",
+        "section",
+        "summary",
+        "ul",
+    ];
 
     /// Elements whose text browsers show.
     const TAGS: &[&str] = &[

@@ -8,6 +8,8 @@ use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, Node};
 use markup5ever_rcdom::NodeData;
 
+use super::nodes::{parent, tag};
+
 /// Columns and rows that a cell can span. More empty cells help no reader.
 const SPAN: usize = 100;
 
@@ -126,19 +128,6 @@ fn has_headings(node: &Rc<Node>) -> bool {
         Some("tbody" | "tfoot" | "tr") => has_headings(child),
         _ => false,
     })
-}
-
-fn tag(node: &Rc<Node>) -> Option<&str> {
-    match &node.data {
-        NodeData::Element { name, .. } => Some(name.local.as_ref()),
-        _ => None,
-    }
-}
-
-fn parent(node: &Rc<Node>) -> Option<Rc<Node>> {
-    let parent = node.parent.take();
-    node.parent.set(parent.clone());
-    parent?.upgrade()
 }
 
 /// How many columns or rows a cell spans.

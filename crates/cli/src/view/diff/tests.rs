@@ -155,6 +155,8 @@ fn what_changed_is_said_with_both_values() {
         words(NodeAspect::Status, |b| b.outcome = Some(Outcome::Partial)).unwrap(),
         "completed → completed (partial)"
     );
-    assert_eq!(words(NodeAspect::Status, |_| {}).unwrap(), "error");
+    assert_eq!(words(NodeAspect::Status, |_| {}).unwrap(), "skipped");
+    let failed = node("x", NodeStatus::Failed, 0).unwrap();
+    assert_eq!(aspect_words(NodeAspect::Status, &failed, &failed).unwrap(), "error");
     assert_eq!(words(NodeAspect::Title, |_| {}), None);
 }
