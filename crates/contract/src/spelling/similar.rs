@@ -322,9 +322,9 @@ fn placeholder(mark: char, behind: impl Iterator<Item = char>) -> Option<usize> 
             if behind.next_if(|(_, c)| *c == '(').is_some() {
                 behind.find(|(_, c)| *c == ')')?;
             }
-            while behind.next_if(|(_, c)| matches!(c, '0'..='9' | '-' | '+' | '#' | '.' | '*')).is_some() {}
-            // What says how wide a number is.
-            while behind.next_if(|(_, c)| matches!(c, 'h' | 'l' | 'j' | 'z' | 't' | 'q' | 'L')).is_some() {}
+            // The argument, flags, width and precision, then what says how wide the value is: `%1$,.2f`, `%I64d`.
+            while behind.next_if(|(_, c)| c.is_ascii_digit() || "-+#.*$,'_ ".contains(*c)).is_some() {}
+            while behind.next_if(|(_, c)| c.is_ascii_digit() || "hljztqLI".contains(*c)).is_some() {}
         }
         _ => return None,
     }
@@ -421,6 +421,13 @@ mod tests {
             (r#"printf("%dknots %5.1fbar %smiles\n")"#, "bar"),
             (r#"printf("%dknots %5.1fbar %smiles\n")"#, "miles"),
             ("%luknots", "knots"),
+            ("%1$dknots, %1$.2fknots", "knots"),
+            ("%,dknots", "knots"),
+            ("% dknots", "knots"),
+            ("%'dknots", "knots"),
+            ("%I64dknots", "knots"),
+            ("%_dnoon", "noon"),
+            ("%1$sport", "port"),
             ("%(speed)sknots", "knots"),
             ("100%cable", "cable"),
             ("100%lake", "lake"),

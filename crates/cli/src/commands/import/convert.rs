@@ -11,19 +11,19 @@ use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown};
 use pdf_extract::{Document, PlainTextOutput, output_doc, output_doc_page};
 
-use super::nodes::{parent, tag};
+use super::nodes::{divide, parent, tag};
 use super::tables;
 
 /// Bytes of an HTML file in which it names its encoding.
 const HEAD: usize = 1024;
-/// Elements that hold no text for readers.
-const NO_TEXT: &[&str] =
-    &["script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas"];
-
+/// Elements that hold no text for readers, and are not shown.
+const HIDDEN: &[&str] = &["script", "style", "noscript", "template"];
+/// Elements that are shown between words and hold no text for readers.
+const PICTURES: &[&str] = &["svg", "math", "iframe", "object", "canvas", "embed", "input"];
 /// Elements that are shown apart from the text beside them, and that the library joins to it.
 const APART: &[&str] = &[
     "button", "select", "optgroup", "option", "output", "textarea", "label", "legend", "rb", "rt", "rtc",
-    "rp", "hgroup",
+    "rp", "hgroup", "audio", "video", "meter", "progress", "xmp", "marquee",
 ];
 
 /// What a file says.
@@ -40,12 +40,18 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
     let title = Arc::new(Mutex::new(String::new()));
     let found = title.clone();
     let converter = HtmlToMarkdown::builder()
-        .skip_tags(NO_TEXT.to_vec())
+        .skip_tags([HIDDEN, PICTURES].concat())
+        // Without the tags, 10 to the 6th would be 106.
+        .add_handler(vec!["sub", "sup"], |handlers: &dyn Handlers, element: Element<'_>| {
+            let text = handlers.walk_children(element.node).content;
+            let tag = element.tag;
+            Some(if text.trim().is_empty() { text.into() } else { format!("<{tag}>{text}</{tag}>").into() })
+        })
+        .add_handler(vec!["q"], |handlers: &dyn Handlers, element: Element<'_>| {
+            Some(format!("“{}”", handlers.walk_children(element.node).content).into())
+        })
         .add_handler(vec!["table"], tables::table)
         .add_handler(vec!["li"], item)
-        .add_handler(APART.to_vec(), |handlers: &dyn Handlers, element: Element<'_>| {
-            Some(format!(" {} ", handlers.walk_children(element.node).content).into())
-        })
         .add_handler(vec!["title"], move |handlers: &dyn Handlers, element: Element<'_>| {
             let mut title = found.lock().unwrap_or_else(PoisonError::into_inner);
             if title.is_empty() {
@@ -55,7 +61,9 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
             None
         })
         .build();
-    let text = converter.convert(&decode(bytes)).map_err(|e| e.to_string())?;
+    let page = converter.html_to_tree(&decode(bytes)).map_err(|e| e.to_string())?;
+    divide(&page, &[PICTURES, APART, &["img"]].concat());
+    let text = converter.tree_to_markdown(&page);
     let title = title.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Converted { title, text: tidy(&text) })
 }
@@ -164,6 +172,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_between_words_divides_them() {
+        for (page, text) in [
+            ("Lift<input>tons<svg><text>x</text></svg>of<img>rope<iframe>y</iframe>.", "Lift tons of rope ."),
+            ("<button>save</button><button>undo</button>", "save undo"),
+            (
+                "10<sup>6</sup> of CO<sub>2</sub>, a crane<sup>note</sup>",
+                "10<sup>6</sup> of CO<sub>2</sub>, a crane<sup>note</sup>",
+            ),
+            ("the<q>undo</q>word", "the“undo”word"),
+            ("un<script>x</script>do", "undo"),
+        ] {
+            assert_eq!(html(page.as_bytes()).unwrap().text.trim(), text);
+        }
+    }
+
+    #[test]
     fn html_is_read_in_its_encoding() {
         for (bytes, text) in [
             ("<p>grün".as_bytes().to_vec(), "grün"),
@@ -204,16 +228,23 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn words_that_are_shown_apart_stay_apart(parts in proptest::collection::vec(0..APART.len() + BLOCKS.len(), 1..40)) {
+        fn words_that_are_shown_apart_stay_apart(
+            parts in proptest::collection::vec((0..APART.len() + BLOCKS.len(), proptest::bool::ANY), 1..40),
+        ) {
             let tags: Vec<&str> = APART.iter().chain(BLOCKS).copied().collect();
-            let words = parts.iter().enumerate().map(|(i, tag)| format!("<{0}>word{i}x</{0}>text{i}x", tags[*tag]));
-            let page = words.collect::<String>();
-            let text = html(page.as_bytes()).unwrap().text;
-            let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
-            for i in 0..parts.len() {
-                for word in [format!("word{i}x"), format!("text{i}x")] {
-                    proptest::prop_assert!(words.contains(&word.as_str()), "{word} in {page}: {text}");
+            let (mut page, mut words) = (String::new(), Vec::new());
+            for (i, (tag, has_text)) in parts.into_iter().enumerate() {
+                page.push_str(&format!("<{0}>word{i}x</{0}>", tags[tag]));
+                words.push(format!("word{i}x"));
+                if has_text {
+                    page.push_str(&format!("text{i}x"));
+                    words.push(format!("text{i}x"));
                 }
+            }
+            let text = html(page.as_bytes()).unwrap().text;
+            let found: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+            for word in words {
+                proptest::prop_assert!(found.contains(&word.as_str()), "{word} in {page}: {text}");
             }
         }
 

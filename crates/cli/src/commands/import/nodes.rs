@@ -1,5 +1,6 @@
 //! Nodes of the library's tree of an HTML page.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use htmd::Node;
@@ -18,4 +19,24 @@ pub(super) fn parent(node: &Rc<Node>) -> Option<Rc<Node>> {
     let parent = node.parent.take();
     node.parent.set(parent.clone());
     parent?.upgrade()
+}
+
+/// Puts a space before and behind every element of these names. The library joins what such elements divide.
+pub(super) fn divide(page: &Rc<Node>, names: &[&str]) {
+    let mut open = vec![page.clone()];
+    while let Some(node) = open.pop() {
+        let mut children = node.children.borrow_mut();
+        open.extend(children.iter().cloned());
+        let space = || {
+            let space = Node::new(NodeData::Text { contents: RefCell::new(" ".into()) });
+            space.parent.set(Some(Rc::downgrade(&node)));
+            space
+        };
+        let spaced = std::mem::take(&mut *children).into_iter().flat_map(|child| {
+            let is_named = tag(&child).is_some_and(|tag| names.contains(&tag));
+            let space = || is_named.then(space);
+            [space(), Some(child), space()].into_iter().flatten()
+        });
+        *children = spaced.collect();
+    }
 }
