@@ -114,7 +114,7 @@ fn decoded_all(text: &str) -> String {
         false => decoded(text, Controls::Divide).into_owned(),
     };
     let text = html_escape::decode_html_entities(&text);
-    match text.contains(['\u{1b}', '\\']) {
+    match text.contains(['\u{1b}', '\\', '^']) {
         true => without_colours(&text),
         false => text.into_owned(),
     }
@@ -133,9 +133,15 @@ fn unquoted(text: &str) -> String {
     out
 }
 
-/// `text` without terminal sequences such as `ESC [ 1 m`. Source code writes the first character also as `\e`.
+/// `text` without terminal sequences such as `ESC [ 1 m`. Source code writes the first character also as
+/// `\e` or `\E`, and pagers show it as `^[`.
 fn without_colours(text: &str) -> String {
-    let mut parts = text.split("\u{1b}[").flat_map(|part| part.split("\\e["));
+    const BEGINNINGS: [&str; 4] = ["\u{1b}[", "\\e[", "\\E[", "^[["];
+    let mut rest = vec![text];
+    for beginning in BEGINNINGS {
+        rest = rest.into_iter().flat_map(|part| part.split(beginning)).collect();
+    }
+    let mut parts = rest.into_iter();
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let numbers = part.bytes().take_while(|b| matches!(b, b'0'..=b'9' | b';' | b'?')).count();
@@ -310,14 +316,22 @@ impl Letters {
     }
 }
 
-/// How many characters behind `mark` are a placeholder of a format (`%-5.1f`, `%lu`, `%(name)s`) or a class of a
-/// pattern (`\d`). A word may begin right behind them.
+/// How many characters behind `mark` are a placeholder of a format (`%-5.1f`, `%lu`, `%(name)s`), a class of a pattern
+/// (`\d`) or an escape of roff (`\fB`). A word may begin right behind them.
 fn placeholder(mark: char, behind: impl Iterator<Item = char>) -> Option<usize> {
     /// Longer ones are no placeholders.
     const ENOUGH: usize = 40;
     let mut behind = behind.take(ENOUGH).enumerate().peekable();
     match mark {
-        '\\' => {}
+        // A font or a sign of roff: `\fBword`, `\(lqword`, `\*(lqword`.
+        '\\' => {
+            let is_named = behind.next_if(|(_, c)| matches!(c, 'f' | '*')).is_some();
+            if behind.next_if(|(_, c)| *c == '(').is_some() {
+                behind.next();
+            } else if is_named && behind.peek().is_none_or(|(_, c)| !c.is_ascii_alphabetic()) {
+                return Some(1);
+            }
+        }
         '%' => {
             if behind.next_if(|(_, c)| *c == '(').is_some() {
                 behind.find(|(_, c)| *c == ')')?;
@@ -397,6 +411,14 @@ mod tests {
             ("\u{1b}[32mkelp\u{1b}[0m", "kelp"),
             (r"printf \033[1mkelp\033[0m", "kelp"),
             (r"\e[1;31mkelp\e[0m", "kelp"),
+            (r"\E[0;31mbeck\E[0m failed", "beck"),
+            ("^[[1;31mcove^[[0m failed", "cove"),
+            (r"See \fBweir\fR(8), \fBflint\fP and \(lqdusk\(rq", "weir"),
+            (r"See \fBweir\fR(8), \fBflint\fP and \(lqdusk\(rq", "flint"),
+            (r"See \fBweir\fR(8), \fBflint\fP and \(lqdusk\(rq", "dusk"),
+            (r"See \*(lqmoss\*(rq and \f(BIreed\fP", "moss"),
+            (r"See \*(lqmoss\*(rq and \f(BIreed\fP", "reed"),
+            (r"\\fIflint\\fR", "flint"),
             ("Zir{{shy}}vane", "zirvane"),
             (r"Erd\H{o}s", "erdős"),
             (r"Ho\v{r}ava", "hořava"),

@@ -229,12 +229,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn words_that_are_shown_apart_stay_apart(
-            parts in proptest::collection::vec((0..APART.len() + BLOCKS.len(), proptest::bool::ANY), 1..40),
+            parts in proptest::collection::vec((0..usize::MAX, proptest::bool::ANY), 1..40),
         ) {
-            let tags: Vec<&str> = APART.iter().chain(BLOCKS).copied().collect();
+            let tags: Vec<&str> = APART.iter().copied().chain(BLOCKS.split(' ')).collect();
             let (mut page, mut words) = (String::new(), Vec::new());
             for (i, (tag, has_text)) in parts.into_iter().enumerate() {
-                page.push_str(&format!("<{0}>word{i}x</{0}>", tags[tag]));
+                page.push_str(&format!("<{0}>word{i}x</{0}>", tags[tag % tags.len()]));
                 words.push(format!("word{i}x"));
                 if has_text {
                     page.push_str(&format!("text{i}x"));
@@ -249,10 +249,11 @@ mod tests {
         }
 
         #[test]
-        fn no_text_of_a_page_is_lost(parts in proptest::collection::vec((0..TAGS.len(), 0..3_u8), 1..60)) {
+        fn no_text_of_a_page_is_lost(parts in proptest::collection::vec((0..usize::MAX, 0..3_u8), 1..60)) {
+            let tags: Vec<&str> = BLOCKS.split(' ').chain(OTHERS.split(' ')).collect();
             let mut page = String::new();
             for (i, (tag, close)) in parts.iter().enumerate() {
-                let tag = TAGS[*tag];
+                let tag = tags[*tag % tags.len()];
                 page.push_str(&match close {
                     0 => format!("<{tag}>word{i}x</{tag}>"),
                     1 => format!("<{tag}>word{i}x "),
@@ -267,123 +268,13 @@ mod tests {
     }
 
     /// Elements whose text is on lines of its own.
-    const BLOCKS: &[&str] = &[
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "center",
-        "dd",
-        "details",
-        "dialog",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h3",
-        "h6",
-        "header",
-        "li",
-        "main",
-        "menu",
-        "nav",
-        "ol",
-        "p",
-        "pre",
-        "section",
-        "summary",
-        "ul",
-    ];
+    const BLOCKS: &str = "address article aside blockquote center dd details dialog div dl dt fieldset figcaption figure \
+        footer form h1 h2 h3 h6 header li main menu nav ol p pre section summary ul";
 
-    /// Elements whose text browsers show.
-    const TAGS: &[&str] = &[
-        "a",
-        "abbr",
-        "address",
-        "article",
-        "aside",
-        "b",
-        "bdi",
-        "bdo",
-        "blockquote",
-        "body",
-        "button",
-        "caption",
-        "center",
-        "cite",
-        "code",
-        "dd",
-        "del",
-        "details",
-        "dfn",
-        "dialog",
-        "div",
-        "dl",
-        "dt",
-        "em",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "h1",
-        "h2",
-        "h6",
-        "header",
-        "i",
-        "ins",
-        "kbd",
-        "label",
-        "legend",
-        "li",
-        "main",
-        "mark",
-        "menu",
-        "nav",
-        "ol",
-        "option",
-        "output",
-        "p",
-        "pre",
-        "q",
-        "rp",
-        "rt",
-        "ruby",
-        "s",
-        "samp",
-        "section",
-        "select",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "summary",
-        "sup",
-        "table",
-        "tbody",
-        "td",
-        "textarea",
-        "tfoot",
-        "th",
-        "thead",
-        "time",
-        "tr",
-        "tt",
-        "u",
-        "ul",
-        "var",
-        "video",
-        "font",
-        "nobr",
-        "br",
-        "hr",
-    ];
+    /// Other elements whose text browsers show.
+    const OTHERS: &str = "a abbr b bdi bdo body button caption cite code del dfn em i ins kbd label legend mark option output \
+        q rp rt ruby s samp select small span strong sub sup table tbody td textarea tfoot th thead time tr \
+        tt u var video font nobr br hr";
 
     #[test]
     fn text_is_tidied() {

@@ -25,18 +25,20 @@ pub(super) fn parent(node: &Rc<Node>) -> Option<Rc<Node>> {
 pub(super) fn divide(page: &Rc<Node>, names: &[&str]) {
     let mut open = vec![page.clone()];
     while let Some(node) = open.pop() {
-        let mut children = node.children.borrow_mut();
-        open.extend(children.iter().cloned());
         let space = || {
             let space = Node::new(NodeData::Text { contents: RefCell::new(" ".into()) });
             space.parent.set(Some(Rc::downgrade(&node)));
             space
         };
-        let spaced = std::mem::take(&mut *children).into_iter().flat_map(|child| {
+        for child in node.children.take() {
             let is_named = tag(&child).is_some_and(|tag| names.contains(&tag));
-            let space = || is_named.then(space);
-            [space(), Some(child), space()].into_iter().flatten()
-        });
-        *children = spaced.collect();
+            open.push(child.clone());
+            let mut children = node.children.borrow_mut();
+            if is_named {
+                children.extend([space(), child, space()]);
+            } else {
+                children.push(child);
+            }
+        }
     }
 }
