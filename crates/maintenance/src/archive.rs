@@ -106,9 +106,9 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
 ///
 /// A run that this store pruned comes back only from the archive that it was pruned for. A store that does not know the
 /// run believes what the archive says of it, which the caller must want: `trusted`. Even then it takes nothing that
-/// would be of another run: every id must follow from the log. If the log goes on with that of a run which this store
-/// has, the shared part must be the same. If this store made a run of that line itself, documents are found only by
-/// those who name the fork.
+/// would be of another run: the ids of nodes, artifacts and documents must follow from the log. If the log goes on with
+/// that of a run which this store has, the shared part must be the same. If this store made a run of that line itself,
+/// documents are found only by those who name the fork.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.

@@ -17,6 +17,7 @@ use crate::serve::RoleServer;
 
 /// Arguments of a role service.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Calls between services")]
 pub struct RoleArgs {
     /// URLs of event-gateways, separated by commas: where tools find documents.
     #[arg(long, env = "TREE_AGENT_GATEWAY", value_name = "URLS", default_value = "http://127.0.0.1:7400")]
@@ -28,12 +29,19 @@ pub struct RoleArgs {
         env = "TREE_AGENT_MODEL",
         value_name = "MODEL",
         default_value = "",
-        hide_default_value = true
+        hide_default_value = true,
+        help_heading = "Models"
     )]
     pub model: String,
     /// Whether runs may use the scripted model. It is for tests and benchmarks, and can be told to use any amount of
     /// resources.
-    #[arg(long, env = "TREE_AGENT_SCRIPTED", value_name = "on|off", default_value = "off")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_SCRIPTED",
+        value_name = "on|off",
+        default_value = "off",
+        help_heading = "Models"
+    )]
     pub scripted: Switch,
     /// How other services are connected to.
     #[command(flatten)]

@@ -64,6 +64,7 @@ impl ListenArgs {
 
 /// What to log, and how.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Logs")]
 pub struct LogArgs {
     /// What to log on stderr: a level, or `target=level` pairs separated by commas.
     #[arg(long = "log", env = "TREE_AGENT_LOG", value_name = "FILTER", default_value = "info")]
@@ -82,6 +83,7 @@ impl LogArgs {
 
 /// Where the services that hold runs find Postgres and Redis.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Storage")]
 pub struct StorageArgs {
     /// The Postgres database, such as postgres://user@host:5432/tree_agent.
     #[arg(long, env = "TREE_AGENT_DATABASE_URL", value_name = "URL", hide_env_values = true)]
@@ -147,6 +149,7 @@ impl StorageArgs {
 
 /// Where the role services are found.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Calls between services")]
 pub struct RolesArgs {
     /// URLs of planners, separated by commas.
     #[arg(long, env = "TREE_AGENT_PLANNERS", value_name = "URLS", default_value = "http://127.0.0.1:7401")]

@@ -25,6 +25,7 @@ pub const RUN_ID: &str = "tree-agent-run-id";
 /// Where the role token comes from. The variable `TREE_AGENT_ROLE_TOKEN` holds a token itself. There is no flag for it,
 /// because other users of a machine can see command lines.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Calls between services")]
 pub struct RoleTokenArgs {
     /// A file with the token that the services of a cluster send to each other; all of them need the same one.
     /// TREE_AGENT_ROLE_TOKEN holds a token itself

@@ -38,10 +38,22 @@ struct Args {
     #[command(flatten)]
     connect: ConnectArgs,
     /// Seconds after which a stream is closed with a resume hint, so that load can move to other gateways.
-    #[arg(long, env = "TREE_AGENT_STREAM_AGE_SECONDS", value_name = "SECONDS", default_value = "3600")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_STREAM_AGE_SECONDS",
+        value_name = "SECONDS",
+        default_value = "3600",
+        help_heading = "Streams"
+    )]
     stream_age_seconds: String,
     /// Seconds that a client may read nothing from a stream before the stream is closed with a resume hint.
-    #[arg(long, env = "TREE_AGENT_STALL_SECONDS", value_name = "SECONDS", default_value = "60")]
+    #[arg(
+        long,
+        env = "TREE_AGENT_STALL_SECONDS",
+        value_name = "SECONDS",
+        default_value = "60",
+        help_heading = "Streams"
+    )]
     stall_seconds: String,
     #[command(flatten)]
     maxima: MaximaArgs,

@@ -52,6 +52,7 @@ impl Default for Maxima {
 
 /// The variables of [`Maxima`].
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Limits of runs")]
 pub struct MaximaArgs {
     /// The deepest tree that a run may ask for.
     #[arg(long, env = "TREE_AGENT_MAX_DEPTH", value_name = "N", default_value = "64")]

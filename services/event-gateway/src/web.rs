@@ -104,14 +104,17 @@ fn is_call<B>(request: &Request<B>) -> bool {
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
 }
 
+/// Whether a path is one of the API, and not one of the UI.
+fn names_a_method(path: &str) -> bool {
+    ["/treeagent.", "/grpc."].iter().any(|package| path.starts_with(package))
+}
+
 /// The answer to a request that is a call by its content type or its path, but not one that is spoken here.
 fn unsupported<B>(request: &Request<B>) -> Option<Response<axum::body::Body>> {
     const SPOKEN: &str = "supported are application/grpc and application/grpc+proto over HTTP/2, application/grpc-web \
         and application/grpc-web-text, with or without +proto, and for calls that are not streams application/json and \
         application/proto (Connect)";
-    let path = request.uri().path();
-    let is_method =
-        request.method() == Method::POST && ["/treeagent.", "/grpc."].iter().any(|p| path.starts_with(p));
+    let is_method = request.method() == Method::POST && names_a_method(request.uri().path());
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let text = String::from_utf8_lossy(content_type.map_or(&[], HeaderValue::as_bytes));
     let essence = text.split(';').next().unwrap_or_default().trim();
@@ -173,9 +176,15 @@ fn file_name(path: &str) -> Option<&str> {
 
 /// A file of the UI. Paths without a file name are the UI's own and get its page.
 fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
-    if method != Method::GET && method != Method::HEAD {
-        let text = "this path answers GET; calls are gRPC, gRPC-web or Connect\n";
-        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")], text).into_response();
+    let refused = if names_a_method(path) {
+        Some(("POST", "this path answers POST: it is a call (gRPC, gRPC-web or Connect)\n"))
+    } else if method != Method::GET && method != Method::HEAD {
+        Some(("GET, HEAD", "this path answers GET; calls are gRPC, gRPC-web or Connect\n"))
+    } else {
+        None
+    };
+    if let Some((allowed, text)) = refused {
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], text).into_response();
     }
     let name = file_name(path);
     let mut response = if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {

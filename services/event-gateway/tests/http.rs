@@ -121,6 +121,13 @@ async fn pages_are_html_under_a_strict_policy() {
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
     let posted = http(&gateway, Request::post("/"), "/", Bytes::new()).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(posted.headers()[header::ALLOW], "GET, HEAD");
+    let call = "/treeagent.v1.RunService/ListRuns";
+    for request in [Request::get("/"), Request::put("/"), Request::delete("/")] {
+        let refused = http(&gateway, request, call, Bytes::new()).await;
+        assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(refused.headers()[header::ALLOW], "POST");
+    }
     gateway.stop().await;
 }
 

@@ -26,7 +26,7 @@ struct Args {
     role: RoleArgs,
     #[command(flatten)]
     role_token: RoleTokenArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Tools")]
     tools: ToolsArgs,
 }
 

@@ -7,10 +7,8 @@ use tree_agent_runtime::config::{Problems, RoleUrls, RolesArgs};
 
 /// How runs are driven, and where the roles are.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Driver")]
 pub struct DriverArgs {
-    /// Where the roles are.
-    #[command(flatten)]
-    pub roles: RolesArgs,
     /// Milliseconds that a lease lasts without renewal: the longest that a run waits after its driver died.
     #[arg(long, env = "TREE_AGENT_LEASE_MS", value_name = "MS", default_value = "5000")]
     pub lease_ms: String,
@@ -23,6 +21,9 @@ pub struct DriverArgs {
     /// Appends in flight at the same time.
     #[arg(long, env = "TREE_AGENT_COMMIT_LANES", value_name = "N", default_value = "2")]
     pub commit_lanes: String,
+    /// Where the roles are.
+    #[command(flatten)]
+    pub roles: RolesArgs,
 }
 
 impl DriverArgs {

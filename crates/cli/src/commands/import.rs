@@ -46,7 +46,7 @@ const PARALLEL: usize = 8;
 /// Files that are converted at the same time, each in a process of its own.
 const CONVERSIONS: usize = 2;
 /// Changes when files are converted or split in another way, so that they are imported again.
-const VERSION: &[u8] = b"2";
+const VERSION: &[u8] = b"3";
 
 /// Import a folder of documents into a project
 ///

@@ -20,15 +20,15 @@ pub(crate) struct Retry {
     #[command(flatten)]
     node: NodeArg,
     /// What the node and everything below it is told
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     guidance: String,
     /// The model of the node and everything below it from now on
-    #[arg(long, value_name = "MODEL", default_value = "", add = complete::models())]
+    #[arg(long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
     #[command(flatten)]
-    limits: LimitArgs,
-    #[command(flatten)]
     steer: SteerArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 impl Retry {

@@ -51,8 +51,6 @@ pub(crate) struct Run {
     /// Import this folder into a project of the same name, and run on that
     #[arg(short, long, value_name = "DIR", conflicts_with = "project")]
     dir: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Files of --dir")]
-    selection: Selection,
     /// The model of all roles, or "help" for a list [default: the server's; with --local that of TREE_AGENT_MODEL]
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
@@ -86,6 +84,8 @@ pub(crate) struct Run {
     estimate: bool,
     #[command(flatten)]
     reconnect: Reconnect,
+    #[command(flatten, next_help_heading = "Files of --dir")]
+    selection: Selection,
     #[command(flatten)]
     budgets: BudgetArgs,
     #[command(flatten)]

@@ -23,9 +23,9 @@ pub(crate) struct SetBudget {
     #[command(flatten)]
     part: PartArg,
     #[command(flatten)]
-    limits: RunLimitArgs,
-    #[command(flatten)]
     steer: SteerArgs,
+    #[command(flatten)]
+    limits: RunLimitArgs,
 }
 
 /// Limits that a run has.

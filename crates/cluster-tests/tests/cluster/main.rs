@@ -2,6 +2,7 @@
 
 mod answers;
 mod faults;
+mod help;
 mod keys;
 mod metrics;
 mod roles;

@@ -22,8 +22,27 @@ const HIDDEN: &[&str] = &["script", "style", "noscript", "template"];
 const PICTURES: &[&str] = &["svg", "math", "iframe", "object", "canvas", "embed", "input"];
 /// Elements that are shown apart from the text beside them, and that the library joins to it.
 const APART: &[&str] = &[
-    "button", "select", "optgroup", "option", "output", "textarea", "label", "legend", "rb", "rt", "rtc",
-    "rp", "hgroup", "audio", "video", "meter", "progress", "xmp", "marquee",
+    "button",
+    "select",
+    "optgroup",
+    "option",
+    "output",
+    "textarea",
+    "label",
+    "legend",
+    "rb",
+    "rt",
+    "rtc",
+    "rp",
+    "hgroup",
+    "audio",
+    "video",
+    "meter",
+    "progress",
+    "listing",
+    "plaintext",
+    "xmp",
+    "marquee",
 ];
 
 /// What a file says.
