@@ -92,7 +92,8 @@ pub(crate) enum Command {
     Delete(delete::Delete),
     // Documents
     Import(import::Import),
-    #[command(hide = true)]
+    // The underscore keeps it out of completion.
+    #[command(name = "_convert-file", hide = true)]
     ConvertFile(import::ConvertFile),
     Projects(projects::Projects),
     Doc(doc::Doc),

@@ -313,7 +313,7 @@ fn bomb(bytes: usize) -> Vec<u8> {
 /// The exit code of the process that converts a PDF; none if it was ended from outside.
 async fn convert(file: &[u8], limits: &[&str]) -> (Option<i32>, String) {
     let mut worker = tokio::process::Command::new(env!("CARGO_BIN_EXE_tree-agent"))
-        .args(["convert-file", "pdf"])
+        .args(["_convert-file", "pdf"])
         .args(limits)
         // As the import starts it.
         .env_clear()

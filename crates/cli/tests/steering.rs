@@ -261,17 +261,17 @@ async fn a_plan_that_was_edited_for_a_dry_run_is_kept_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let editor = folder.path().join("editor");
     std::fs::write(&editor, "#!/bin/sh\necho '      - title: One more thing' >> \"$1\"\n").unwrap();
-    let edit = async |more: &'static [&'static str]| {
+    let edit = async |exit: i32, more: &'static [&'static str]| {
         let mut command = program(&url);
         command.args(["plan", "edit", &run, &root().to_string()]).args(more).env_remove("VISUAL");
         command.env("EDITOR", format!("sh {}", editor.display())).env("TMPDIR", folder.path());
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert_eq!(code(&output), exit, "{}", stderr(&output));
         let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
         let kept: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == "yaml")).collect();
         (kept, stderr(&output))
     };
-    let (kept, said) = edit(&["--dry-run"]).await;
+    let (kept, said) = edit(0, &["--dry-run"]).await;
     assert_eq!(kept.len(), 1, "{said}");
     assert!(said.contains(&format!("send it with --file {}", kept[0].display())), "{said}");
     let file = kept[0].to_str().unwrap();
@@ -281,7 +281,12 @@ async fn a_plan_that_was_edited_for_a_dry_run_is_kept_and_named() {
     assert_eq!((request.expected_seq, request.validate_only), (Some(10), false));
     assert_eq!(request.plan.unwrap().bands[0].steps[1].title, "One more thing");
     std::fs::remove_file(file).unwrap();
-    assert_eq!(edit(&[]).await.0.len(), 0, "what was sent needs no file");
+    assert_eq!(edit(0, &[]).await.0.len(), 0, "what was sent needs no file");
+    std::fs::write(&editor, "exit 1\n").unwrap();
+    assert_eq!(edit(1, &[]).await.0.len(), 0, "nobody needs a plan that was not edited");
+    std::fs::write(&editor, "echo >> \"$1\"; echo '# mine' >> \"$1\"; exit 1\n").unwrap();
+    let (kept, said) = edit(1, &[]).await;
+    assert!(said.contains(&format!("the edited plan is kept in {}", kept[0].display())), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,14 @@
 //!
 //! An archive is one gzip file per run, `RUN.jsonl.gz`, of JSON lines:
 //!
-//! 1. `{"run":{"format":"tree-agent-run","version":1,"runId","requestId","epoch","headSeq","status"}}`
+//! 1. `{"run":{"format":"tree-agent-run","version","runId","requestId","epoch","headSeq","status"}}`, with
+//!    `deletedAt` of a run that is hidden and `segments` of a fork
 //! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","type","payload"}}` for every event, in order
 //! 3. `{"document":{…}}` for every document that the run wrote, with its place, by id
 //! 4. `{"chunk":{…}}` for every text that was added to one or replaced the earlier ones, by document and event
 //! 5. `{"session":{…}}` for every conversation of the run, by id
-//! 6. `{"end":{"events","documents","sha256"}}`: how many there were, and the SHA-256 of all bytes before this line
+//! 6. `{"end":{"events","documents","chunks","sessions","sha256"}}`: how many there were, and the SHA-256 of all bytes
+//!    before this line
 //!
 //! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
 

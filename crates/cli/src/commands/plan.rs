@@ -95,15 +95,18 @@ impl Edit {
         let shown = form::write(about, plan, graph.seq);
         let file = std::env::temp_dir().join(format!("tree-agent-plan-{}.yaml", Uuid::now_v7()));
         write(&file, &shown)?;
-        let text = edited(&file).await?;
-        if text.trim() == shown.trim() {
-            let _ = fs::remove_file(&file);
-            context.out.note("the plan is as it was; nothing is sent");
-            return Ok(Exit::Success);
-        }
-        let sent = match form::parse(&text) {
-            Ok(form) => self.send(&steered, node, form).await,
-            Err(why) => Err(CliError::Usage(why)),
+        let is_as_it_was = |text: &str| text.trim() == shown.trim();
+        let sent = match edited(&file).await {
+            Ok(text) if is_as_it_was(&text) => {
+                let _ = fs::remove_file(&file);
+                context.out.note("the plan is as it was; nothing is sent");
+                return Ok(Exit::Success);
+            }
+            Ok(text) => match form::parse(&text) {
+                Ok(form) => self.send(&steered, node, form).await,
+                Err(why) => Err(CliError::Usage(why)),
+            },
+            Err(error) => Err(error),
         };
         match sent {
             Ok(exit) if self.steer.dry_run => {
@@ -116,8 +119,12 @@ impl Edit {
                 Ok(exit)
             }
             Err(error) => {
-                // What somebody has written is not lost.
-                context.out.warn(format!("the edited plan is kept in {}", file.display()));
+                if fs::read_to_string(&file).is_ok_and(|text| is_as_it_was(&text)) {
+                    let _ = fs::remove_file(&file);
+                } else {
+                    // What somebody has written is not lost.
+                    context.out.warn(format!("the edited plan is kept in {}", file.display()));
+                }
                 Err(error)
             }
         }

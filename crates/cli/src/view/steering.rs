@@ -52,7 +52,7 @@ pub(super) fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)
             ("$", Paint::Warn, text)
         }
         // After a takeover calls are simply made again.
-        EventBody::CallStopped(e) if ["pause", "guidance", "reopened"].contains(&e.reason.as_str()) => {
+        EventBody::CallStopped(e) if ["pause", "guidance"].contains(&e.reason.as_str()) => {
             ("‖", Paint::Dim, format!("call stopped ({})", e.reason))
         }
         _ => return None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use tree_agent_contract::role::{CallContext, RoleError};
+use tree_agent_contract::role::{CallContext, RoleError, RoleErrorKind};
 use tree_agent_contract::{DocumentId, limits};
 use tree_agent_tools::{LIST_DOCUMENTS, READ_DOCUMENT, SEARCH_DOCUMENTS, ToolError};
 
@@ -104,12 +104,22 @@ pub(super) struct Entry {
     bytes: u64,
 }
 
+/// Why a guided search is refused where documents cannot be listed.
+const NOT_LISTED: &str = "a guided search with the offline model begins with the list of documents, but no project of the \
+                          context offers list_documents; allow that tool, or use another strategy";
+
 /// Every document whose path begins with `prefix`, by path; at most [`LISTED`] of them. The flag says that there are
 /// more.
 pub(super) async fn all(io: &RoleIo, prefix: &str, purpose: &str) -> Result<(Vec<Entry>, bool), RoleError> {
     let (mut found, mut token) = (Vec::new(), String::new());
     loop {
-        let (entries, next) = page(io, prefix, &token, PAGE, purpose).await.map_err(failed)?;
+        let (entries, next) = page(io, prefix, &token, PAGE, purpose).await.map_err(|error| {
+            if is_not_offered(&error) {
+                RoleError::new(RoleErrorKind::Rejected, NOT_LISTED)
+            } else {
+                failed(error)
+            }
+        })?;
         found.extend(entries);
         match next {
             Some(next) if found.len() < LISTED => token = next,

@@ -12,7 +12,6 @@ const STOPPED: Record<string, string> = {
   guidance: 'because of guidance',
   lost: 'because its driver was lost during a pause',
   unreachable: 'because its service was out of reach during a pause',
-  reopened: 'because a child goes on',
 };
 
 /** `3 calls`, `1 call`. */

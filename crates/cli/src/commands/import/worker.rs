@@ -162,7 +162,7 @@ impl Converter {
     async fn talk(&self, format: Format, file: Vec<u8>) -> Result<Converted, (Reason, String)> {
         let cannot = |e: io::Error| failed(format!("cannot be converted: {e}"));
         let mut worker = Command::new(&self.program)
-            .args(["convert-file", format.name()])
+            .args(["_convert-file", format.name()])
             .env_clear()
             .env(NO_RESERVE.0, NO_RESERVE.1)
             .stdin(Stdio::piped())

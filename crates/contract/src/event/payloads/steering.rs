@@ -113,7 +113,7 @@ payloads! {
     }
     /// Payload of `tree.call_stopped`. The node needs the same call again, from its beginning.
     CallStopped {
-        /// Why: `pause`, `guidance`, `lost` with its driver while paused, `unreachable` while paused, `reopened` below.
+        /// Why: `pause`, `guidance`, `lost` with its driver while paused, or `unreachable` while paused.
         reason: String,
     }
     /// Payload of `tree.node_stopped`. Nothing new begins for the node and below it.

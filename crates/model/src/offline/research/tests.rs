@@ -7,7 +7,7 @@ use tree_agent_contract::role::{CallContext, OfferedLeaf, PickInput, RoleUpdate}
 use tree_agent_contract::search::ChildEntry;
 use tree_agent_contract::session::{SessionFork, SessionId};
 use tree_agent_contract::text::one_line;
-use tree_agent_contract::{Allowance, Budgets, NodeId, RunContext, RunId};
+use tree_agent_contract::{Allowance, Budgets, NodeId, RunContext, RunId, ToolRules};
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
 use super::*;
@@ -280,4 +280,18 @@ fn the_picker_prefers_what_is_not_covered() {
     assert_eq!(equal([Some(0.2), Some(0.1), None]), "a", "then the one that promises most");
     assert_eq!(equal([None, None, None]), "b", "then the nearest to the root, the first");
     assert_eq!(pick(Vec::new(), "").path, "");
+}
+
+#[tokio::test]
+async fn documents_that_are_not_listed_are_no_first_level() {
+    let documents = MemoryDocuments::default();
+    let project = documents.add_project("closed");
+    documents.add_source(project, "a.md", "# A\n\nThe crane stands in the hall.");
+    let denied_tools = vec!["list_documents".to_owned()];
+    documents.set_rules(project, ToolRules { denied_tools, ..ToolRules::default() });
+    let (tools, context) = (ToolRegistry::new(Arc::new(documents)), RunContext::project(project));
+    let world = World { tools, context, tool_calls: None, schema: None };
+    let error = world.research(&[], Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind, RoleErrorKind::Rejected, "{error:?}");
+    assert!(error.message.contains("offers list_documents; allow that tool"), "{error:?}");
 }
