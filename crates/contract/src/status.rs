@@ -38,7 +38,8 @@ macro_rules! named_enum {
 pub(crate) use named_enum;
 
 named_enum! {
-    /// The status of a run. `completed`, `failed` and `cancelled` are final.
+    /// The status of a run. `completed`, `failed` and `cancelled` are final; the log of a fork may hold that of the run
+    /// before it.
     RunStatus {
         /// Written, not yet claimed by a driver.
         Queued = "queued",
@@ -63,7 +64,7 @@ impl RunStatus {
 }
 
 named_enum! {
-    /// What a node is doing now. `completed`, `failed` and `cancelled` are final.
+    /// What a node is doing now. One that is `completed`, `failed` or `cancelled` goes on only if it is reopened.
     NodeStatus {
         /// Deciding whether to execute or to decompose.
         Planning = "planning",

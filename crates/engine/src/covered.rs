@@ -125,23 +125,6 @@ impl Covered {
     }
 }
 
-/// True if every word of `text` that counts is in `earlier`, and so is every path: `pump.md` is another file than
-/// `pump-parts.md`.
-pub(crate) fn adds_nothing(text: &str, earlier: &str) -> bool {
-    let known: BTreeSet<String> = words(earlier).into_iter().collect();
-    let words = words(text);
-    let known_paths: BTreeSet<&str> = paths(earlier).collect();
-    !words.is_empty()
-        && words.iter().all(|word| known.contains(word))
-        && paths(text).all(|path| known_paths.contains(path))
-}
-
-/// What may be a path or the name of a file in a text.
-fn paths(text: &str) -> impl Iterator<Item = &str> {
-    let apart = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-    apart.filter(|word| word.contains(['/', '.']))
-}
-
 fn is_similar(wanted: &BTreeSet<String>, title: &str, summary: &str) -> bool {
     let other: BTreeSet<String> = words(title).into_iter().collect();
     let shared = wanted.intersection(&other).count();
@@ -159,7 +142,7 @@ fn is_similar(wanted: &BTreeSet<String>, title: &str, summary: &str) -> bool {
 }
 
 /// The words of a text in the form in which they are compared.
-fn words(text: &str) -> Vec<String> {
+pub(crate) fn words(text: &str) -> Vec<String> {
     let split = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let lower = split.map(str::to_lowercase).filter(|word| !COMMON.contains(&word.as_str()));
     lower.map(singular).collect()
@@ -215,15 +198,6 @@ mod tests {
         assert_eq!(similar("Postgres query planner cost hints"), None);
         assert_eq!(similar("Query planner"), None, "too short to be sure");
         assert_eq!(covered().similar("Postgres query planner costs", |at| at != 2, |at| TOPICS[at]), None);
-    }
-
-    #[test]
-    fn another_file_is_something_new() {
-        let earlier = "What a/pump-parts.md says about the seal";
-        assert!(adds_nothing("The seal, says `a/pump-parts.md`.", earlier));
-        assert!(!adds_nothing("What a/pump.md says about the seal", earlier));
-        assert!(!adds_nothing("What parts.md says about the seal", earlier));
-        assert!(!adds_nothing("", earlier));
     }
 
     #[test]

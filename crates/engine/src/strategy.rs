@@ -7,6 +7,7 @@
 pub(crate) mod bands;
 mod notes;
 mod picks;
+mod repeats;
 mod returned;
 mod rules;
 mod verified;

@@ -49,6 +49,7 @@ const ORDER: &[&str] = &[
     "strategy/verified",
     "strategy/tree",
     "strategy/notes",
+    "strategy/repeats",
     "strategy/homework",
     "strategy/returned",
     "strategy/picks",

@@ -98,10 +98,12 @@ pub(crate) fn router(
 /// Whether a request is a call (gRPC, gRPC-web, Connect) or a browser's preflight for one.
 fn is_call<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
-    content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"))
-        || (request.method() == Method::POST && connect::is_call(request.headers()))
-        || (request.method() == Method::OPTIONS
-            && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD))
+    let is_grpc = || content_type.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc"));
+    match *request.method() {
+        Method::POST => is_grpc() || connect::is_call(request.headers()),
+        Method::OPTIONS => request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD),
+        _ => false,
+    }
 }
 
 /// Whether a path is one of the API, and not one of the UI.

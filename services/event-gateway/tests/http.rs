@@ -123,7 +123,9 @@ async fn pages_are_html_under_a_strict_policy() {
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(posted.headers()[header::ALLOW], "GET, HEAD");
     let call = "/treeagent.v1.RunService/ListRuns";
-    for request in [Request::get("/"), Request::put("/"), Request::delete("/")] {
+    let grpc_web =
+        |request: http::request::Builder| request.header(header::CONTENT_TYPE, "application/grpc-web");
+    for request in [Request::get("/"), Request::put("/"), Request::delete("/"), grpc_web(Request::put("/"))] {
         let refused = http(&gateway, request, call, Bytes::new()).await;
         assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(refused.headers()[header::ALLOW], "POST");

@@ -29,11 +29,11 @@ use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Outcome, StepId, Strat
 
 use super::bands;
 use super::notes::{self, Rolled};
+use super::repeats::Asked;
 use super::rules::Rules;
 use super::verified;
 use crate::briefing;
 use crate::call::{CallInput, CallOutput};
-use crate::covered;
 use crate::decide::{Decider, Failure};
 use crate::documents;
 use crate::iterations::{self, Iterations};
@@ -232,7 +232,7 @@ impl Homework {
                 let iteration = node.task.as_ref().map_or(0, |task| task.iteration);
                 let reason = format!("repeats {:?} of iteration {iteration} with nothing new", node.title);
                 refused.push(refuse(prefix(&reason, limits::TEXT_BYTES).to_owned(), Some(node.id)));
-            } else if tasks.iter().any(|other| covered::adds_nothing(&said(&task), &said(other))) {
+            } else if tasks.iter().any(|other| asked(&task).adds_nothing_to(asked(other))) {
                 refused.push(refuse("repeats another task of this iteration".into(), None));
             } else {
                 task.id = StepId::new(format!("{iteration}.{branch}"));
@@ -264,12 +264,11 @@ impl Homework {
 
     /// A completed task that `task` repeats with nothing new: it names nothing that was not asked for before.
     fn repeated(&self, state: &State, task: &StepDraft) -> Option<usize> {
-        let wanted = said(task);
         self.0.tasks().find(|&at| {
             let node = state.node(at);
             let is_done = node.status == NodeStatus::Completed && node.outcome != Some(Outcome::Partial);
-            let asked = || format!("{} {}", node.title, node.success_criteria.join(" "));
-            is_done && covered::adds_nothing(&wanted, &asked())
+            let earlier = Asked { title: &node.title, criteria: &node.success_criteria };
+            is_done && asked(task).adds_nothing_to(earlier)
         })
     }
 
@@ -428,8 +427,8 @@ fn update_plan(d: &mut Decider<'_>, at: usize, iteration: u32, draft: &HomeworkD
 }
 
 /// What a task asks for.
-fn said(task: &StepDraft) -> String {
-    format!("{} {}", task.title, task.success_criteria.join(" "))
+fn asked(task: &StepDraft) -> Asked<'_> {
+    Asked { title: &task.title, criteria: &task.success_criteria }
 }
 
 /// A note of a role, apart from what follows it.

@@ -105,8 +105,8 @@ pub(super) struct Entry {
 }
 
 /// Why a guided search is refused where documents cannot be listed.
-const NOT_LISTED: &str = "a guided search with the offline model begins with the list of documents, but no project of the \
-                          context offers list_documents; allow that tool, or use another strategy";
+const NOT_LISTED: &str = "a guided search with the offline model begins with the list of documents, but not all \
+                          projects of the context offer list_documents; allow that tool, or use another strategy";
 
 /// Every document whose path begins with `prefix`, by path; at most [`LISTED`] of them. The flag says that there are
 /// more.

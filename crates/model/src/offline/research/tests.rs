@@ -293,5 +293,5 @@ async fn documents_that_are_not_listed_are_no_first_level() {
     let world = World { tools, context, tool_calls: None, schema: None };
     let error = world.research(&[], Vec::new()).await.unwrap_err();
     assert_eq!(error.kind, RoleErrorKind::Rejected, "{error:?}");
-    assert!(error.message.contains("offers list_documents; allow that tool"), "{error:?}");
+    assert!(error.message.contains("offer list_documents; allow that tool"), "{error:?}");
 }
