@@ -21,6 +21,7 @@ use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::v1::server_service_client::ServerServiceClient;
 use tree_agent_runtime::channel::{ConnectError, Connector, Peers};
 use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::retry::backoff;
 
 use crate::error::{CliError, is_transient};
 
@@ -122,7 +123,7 @@ impl Client {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) if is_transient(&status) && attempt < ATTEMPTS => {
                     tracing::debug!(%status, attempt, "call failed; trying again");
-                    tokio::time::sleep(reconnect::jittered(Duration::from_millis(100), attempt)).await;
+                    tokio::time::sleep(backoff(attempt)).await;
                     attempt += 1;
                 }
                 // Without details nobody has answered.

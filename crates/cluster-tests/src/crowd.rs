@@ -11,7 +11,11 @@ use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::channel::{self, Peers};
+use tree_agent_runtime::retry::backoff_within;
 
+/// The shortest and the longest pause before a watcher opens its stream again.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_millis(1_600);
 /// Watchers that share a connection: far below what a server allows.
 const PER_CONNECTION: usize = 100;
 
@@ -134,8 +138,7 @@ impl Watcher {
             } else {
                 failures += 1;
             }
-            let most = Duration::from_millis(50 << failures.min(5));
-            tokio::time::sleep(most.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            tokio::time::sleep(backoff_within(FIRST_PAUSE, LAST_PAUSE, failures + 1)).await;
         }
         unreachable!("the gateways are cycled for ever")
     }

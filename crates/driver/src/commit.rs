@@ -17,11 +17,15 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_runtime::metrics::Histogram;
+use tree_agent_runtime::retry::backoff_within;
 use tree_agent_store::{AppendOutcome, EventLog, RunAppend, Store, StoreError};
 
 /// Bytes of one append after which further runs wait for the next append, as with its events: a thousand runs may end
 /// with a large document at the same time, and Postgres takes no message of a gigabyte.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
+
+/// The pause before an append is repeated for the first time.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How appends are grouped.
 #[derive(Clone, Copy, Debug)]
@@ -249,7 +253,8 @@ impl Lane {
         appends: &Arc<[RunAppend]>,
         waiting: &[Waiting],
     ) -> Result<Vec<AppendOutcome>, StoreError> {
-        let mut wait = Duration::from_millis(20).min(self.config.longest_pause);
+        let longest = self.config.longest_pause;
+        let mut attempt = 0;
         loop {
             // If a row cannot even be encoded, that must end its own run, not the lane that every run needs.
             let began = Instant::now();
@@ -268,12 +273,12 @@ impl Lane {
             };
             tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it");
             self.stats.repeats.fetch_add(1, Ordering::Relaxed);
+            attempt += 1;
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(error),
-                () = tokio::time::sleep(wait + wait.mul_f64(fastrand::f64() / 2.0)) => {}
+                () = tokio::time::sleep(backoff_within(FIRST_PAUSE.min(longest), longest, attempt)) => {}
             }
-            wait = (wait * 2).min(self.config.longest_pause);
         }
     }
 

@@ -19,6 +19,7 @@ use tree_agent_proto::internal::v1::planner_service_client::PlannerServiceClient
 use tree_agent_proto::{Wire, internal::v1 as pb, role_error};
 use tree_agent_runtime::channel::Peers;
 use tree_agent_runtime::config::RoleUrls;
+use tree_agent_runtime::retry::backoff_within;
 use tree_agent_runtime::{Metrics, telemetry};
 
 use crate::metrics::RoleStats;
@@ -29,6 +30,9 @@ use crate::task::timed_out;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Attempts to reach a replica before the call is reported as unreachable.
 const TRIES: u32 = 3;
+/// The first and the longest pause between them.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Calls for each connection to a replica. It is half of the streams that a server allows by default, because calls are
 /// spread at random.
@@ -186,8 +190,7 @@ impl Exchange {
             if error.kind != RoleErrorKind::Unreachable || tries == TRIES {
                 return Err(error);
             }
-            let pause = Duration::from_millis(20 << tries).mul_f64(0.5 + fastrand::f64());
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(backoff_within(FIRST_PAUSE, LAST_PAUSE, tries)).await;
         }
     }
 

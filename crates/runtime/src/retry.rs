@@ -1,4 +1,4 @@
-//! Waits for a dependency that a service cannot work without.
+//! The pauses between attempts, and waits for a dependency that a service cannot work without.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -10,10 +10,15 @@ use crate::readiness::Readiness;
 const FIRST: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_secs(5);
 
-/// The backoff before retry number `attempt` (from 1). It doubles from 100 ms to 5 s, with jitter, so that replicas do
-/// not retry at the same time.
+/// The backoff before retry number `attempt` (from 1), from 100 ms to 5 s; see [`backoff_within`].
 pub fn backoff(attempt: u32) -> Duration {
-    let full = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LAST);
+    backoff_within(FIRST, LAST, attempt)
+}
+
+/// The backoff before retry number `attempt` (from 1). It doubles from `first` to `last`. Of that it is a random part
+/// between half and all, so that replicas and clients do not retry at the same time.
+pub fn backoff_within(first: Duration, last: Duration, attempt: u32) -> Duration {
+    let full = first.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(last);
     full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
@@ -79,11 +84,12 @@ mod tests {
 
     #[test]
     fn backoff_grows_and_is_bounded() {
-        assert!(backoff(1) <= FIRST);
-        for attempt in [1, 5, 20, u32::MAX] {
-            let delay = backoff(attempt);
-            assert!(delay >= FIRST / 2 && delay <= LAST, "{attempt}: {delay:?}");
+        let first = Duration::from_millis(200);
+        for (attempt, full) in [(1, first), (2, first * 2), (3, first * 4), (50, LAST), (u32::MAX, LAST)] {
+            let delay = backoff_within(first, LAST, attempt);
+            assert!(delay >= full / 2 && delay <= full, "{attempt}: {delay:?}");
         }
+        assert!(backoff(1) <= FIRST);
     }
 
     #[tokio::test]

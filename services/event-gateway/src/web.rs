@@ -185,11 +185,10 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     } else {
         None
     };
-    if let Some((allowed, text)) = refused {
-        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], text).into_response();
-    }
     let name = file_name(path);
-    let mut response = if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {
+    let mut response = if let Some((allowed, text)) = refused {
+        (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], text).into_response()
+    } else if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {
         // Names of bundles contain a hash, so they never change; other files are revalidated.
         let cache =
             if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
@@ -219,7 +218,7 @@ mod tests {
     /// So that unread pages, for which nobody needs a token, do not push out the answers of others.
     #[test]
     fn pages_do_not_count_as_answers() {
-        for path in ["/", "/runs/1", "/favicon.svg", "/none.js"] {
+        for path in ["/", "/runs/1", "/favicon.svg", "/none.js", "/treeagent.v1.RunService/ListRuns"] {
             assert!(page(&Method::GET, path).extensions().get::<Static>().is_some(), "{path}");
         }
     }

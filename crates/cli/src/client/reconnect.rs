@@ -4,9 +4,13 @@ use std::time::{Duration, Instant};
 
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::{Code, Status};
+use tree_agent_runtime::retry::backoff_within;
 
 use super::{Client, root_cause};
 use crate::error::{CliError, is_transient};
+
+/// The longest pause before a stream is opened again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// When a connection counts as lost, and how often to try again.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +112,7 @@ impl Retries {
             return None;
         }
         self.failures += 1;
-        Some(jittered(self.policy.backoff, self.failures))
+        Some(backoff_within(self.policy.backoff, LONGEST_PAUSE, self.failures))
     }
 }
 
@@ -123,26 +127,5 @@ pub(crate) enum Broken {
 
 /// The pause before a stream that the server asked to call again is opened again.
 pub(crate) fn resume_pause() -> Duration {
-    jittered(Duration::from_millis(50), 1)
-}
-
-/// `base · 2^(attempt-1)`, at most 5 s, and of that a random part between half and all.
-pub(crate) fn jittered(base: Duration, attempt: u32) -> Duration {
-    let full = base.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(Duration::from_secs(5));
-    full.mul_f64(0.5 + fastrand::f64() / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_stay_bounded_and_vary() {
-        let base = Duration::from_millis(200);
-        for attempt in [1, 2, 3, 50] {
-            let full = base.saturating_mul(1 << (attempt - 1).min(10)).min(Duration::from_secs(5));
-            let pause = jittered(base, attempt);
-            assert!(pause >= full / 2 && pause <= full, "{attempt}: {pause:?}");
-        }
-    }
+    backoff_within(Duration::from_millis(50), LONGEST_PAUSE, 1)
 }

@@ -21,7 +21,7 @@ pub(crate) struct Cancel {
     #[arg(add = complete::runs())]
     run: RunRef,
     /// Why; kept in the run's log
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
     /// Do not wait until the run has ended
     #[arg(long)]

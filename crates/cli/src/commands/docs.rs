@@ -44,7 +44,7 @@ pub(crate) struct Docs {
     #[arg(long, value_name = "ROLE", requires = "run")]
     role: Option<String>,
     /// Only paths that begin with this
-    #[arg(long, value_name = "PATH", default_value = "")]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Projects {
     #[command(subcommand)]
     action: Option<Action>,
     /// Only names that contain this text, letter case aside
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     name: String,
     /// At most this many [default: all]
     #[arg(long, value_name = "N")]

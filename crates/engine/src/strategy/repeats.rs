@@ -12,7 +12,8 @@ pub(super) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// True if every word that counts is in `earlier`, and every file: `old pump.md`, `pump.md` and `_pump.md` are three.
+    /// True if every word that counts is in `earlier`, and every file: `old pump.md`, `pump.md` and `_pump.md` are
+    /// three files.
     pub(super) fn adds_nothing_to(self, earlier: Asked<'_>) -> bool {
         let known: BTreeSet<String> = earlier.words().into_iter().collect();
         let words = self.words();

@@ -21,7 +21,7 @@ pub(super) struct Search {
     #[arg(long, value_name = "PROJECT", add = complete::projects())]
     project: Vec<String>,
     /// Only paths that begin with this
-    #[arg(long, value_name = "PATH", default_value = "")]
+    #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true)]
     path: String,
     /// At most this many, 1 to 100
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
