@@ -1,5 +1,6 @@
 //! What `--help` of the programs says.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use tree_agent_cluster_tests::program;
@@ -117,37 +118,34 @@ fn named(line: &str) -> Option<&str> {
     line.split_whitespace().find(|word| word.starts_with("--") || !word.starts_with('-'))
 }
 
+/// Checks the program or command that `words` call, and every command below it. `seen` gets the headings.
+fn check(words: &[&str], seen: &mut BTreeSet<String>) {
+    for (heading, names) in sections(&help(words)) {
+        if heading == "Commands" {
+            names
+                .iter()
+                .filter(|name| **name != "help")
+                .for_each(|name| check(&[words, &[name]].concat(), seen));
+            continue;
+        }
+        let mut options = names.iter().filter_map(|name| name.strip_prefix("--"));
+        let Some((_, fitting)) = HEADINGS.iter().find(|(name, _)| *name == heading) else {
+            assert!(heading == OTHERS || options.next().is_none(), "{words:?}: {heading} {names:?}");
+            continue;
+        };
+        for option in options {
+            let fits = fitting.iter().any(|start| option.starts_with(start));
+            assert!(fits, "{words:?}: {heading}: --{option}");
+        }
+        seen.insert(heading.to_owned());
+    }
+}
+
 #[test]
 fn options_stand_under_headings_that_fit() {
-    let mut open: Vec<Vec<String>> = PROGRAMS.iter().map(|program| vec![(*program).to_owned()]).collect();
-    let mut seen = Vec::new();
-    while let Some(words) = open.pop() {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let help = help(&words);
-        for (heading, names) in sections(&help) {
-            if heading == "Commands" {
-                let commands = names.into_iter().filter(|name| *name != "help");
-                open.extend(
-                    commands
-                        .map(|name| [&words[..], &[name]].concat().iter().map(|s| s.to_string()).collect()),
-                );
-                continue;
-            }
-            let Some((_, fitting)) = HEADINGS.iter().find(|(name, _)| *name == heading) else {
-                let options: Vec<_> = names.iter().filter(|name| name.starts_with("--")).collect();
-                assert!(heading == OTHERS || options.is_empty(), "{words:?}: {heading} {options:?}");
-                continue;
-            };
-            seen.push(heading.to_owned());
-            for option in names.iter().filter_map(|name| name.strip_prefix("--")) {
-                assert!(
-                    fitting.iter().any(|start| option.starts_with(start)),
-                    "{words:?}: {heading}: --{option}"
-                );
-            }
-        }
-    }
+    let mut seen = BTreeSet::new();
+    PROGRAMS.iter().for_each(|program| check(&[program], &mut seen));
     for (heading, _) in HEADINGS {
-        assert!(seen.iter().any(|name| name == heading), "{heading} heads nothing");
+        assert!(seen.contains(*heading), "{heading} heads nothing");
     }
 }
