@@ -12,10 +12,10 @@ REPLICAS ?= 1
 QUESTIONS ?=
 CORPUS ?=
 MODELS ?= offline
-PROFILE ?= release
+PROFILE ?= local
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-faults test-model soak lint audit fmt release-api
+.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,14 +30,14 @@ dev: web ## start the server and the web UI in one process, http://127.0.0.1:740
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
 
 install: web ## build the program with the web UI in it and install it, into ~/.cargo/bin or PREFIX=…
-	@# The UI is embedded when the server is compiled, so it must exist by then.
-	@test -f web/dist/index.html || { echo 'install: the web UI was not built' >&2; exit 1; }
 	@cargo install --locked --path crates/cli $(if $(PREFIX),--root '$(PREFIX)')
 
-web: ## build the web UI, which the next build of the server embeds
-	@if [ -f web/package.json ]; then scripts/setup --web && npm --prefix web run --silent build; fi
-	@# Cargo does not notice a new folder. Without this, a server that was built before the UI would stay without it.
-	@touch services/event-gateway/src/web.rs
+web: web/dist/index.html ## build the web UI, which the next build of the server embeds
+
+# Only if a source has changed: the build script of the gateway compiles it again whenever a file of the UI is newer.
+web/dist/index.html: $(shell find proto web/src web/public web/*.* -not -path 'web/src/gen/*' -type f)
+	@scripts/setup --web
+	@npm --prefix web run --silent build
 
 web-test: web ## test the web UI in Chromium with a real gateway
 	@cargo build --quiet --package tree-agent-cli
@@ -50,7 +50,7 @@ web-screenshots: web ## take screenshots of the web UI, into web/screenshots/
 web-bench: web ## measure the web UI in Chromium with a replayed log
 	@scripts/chromium npm --prefix web run --silent bench
 
-cluster: ## start Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=release|dev
+cluster: ## start Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=local|release|dev
 	@scripts/cluster up
 
 cluster-down: ## stop what make cluster started
@@ -62,8 +62,11 @@ bench: ## run all benchmarks; writes target/bench/results.jsonl and docs/benchma
 eval: ## measure answers against gold evidence; writes docs/evaluation.md: QUESTIONS=… CORPUS=… MODELS=offline,…
 	@QUESTIONS='$(subst ','\'',$(value QUESTIONS))' CORPUS='$(subst ','\'',$(value CORPUS))' MODELS='$(MODELS)' scripts/eval
 
-test: ## run all tests
+test: ## run the tests that prove the promises; what CI runs
 	@scripts/test
+
+test-all: ## run all tests: also every simulated world, browser test, fault and shell test
+	@scripts/test --all
 
 test-faults: ## test faults on real processes, including the long tests: FAULT=f03 for one, OLD=REVISION to mix builds
 	@scripts/test-faults
@@ -74,10 +77,10 @@ soak: ## run faults in rotation for an hour and watch memory and p99: SOAK_MINUT
 test-model: ## grow a whole tree with a small real language model from PyPI; some minutes
 	@scripts/test-model
 
-lint: ## check formatting, clippy, rustdoc, proto, spelling, unused dependencies, shell, docs, deployment
+lint: ## check formatting, clippy, rustdoc, proto, spelling, shell, docs, deployment
 	@scripts/lint
 
-audit: ## check the licences, sources and bans of all dependencies; builds cargo-deny once
+audit: ## check the dependencies: unused ones, licences, sources, bans; builds cargo-deny once
 	@scripts/audit
 
 release-api: ## at a release: write what the API may not break from here on to proto/released.json

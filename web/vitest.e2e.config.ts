@@ -7,5 +7,6 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 120_000,
     hookTimeout: 90_000,
+    tags: [{ name: 'quick', description: 'part of make test, see e2e/quick.ts' }],
   },
 });

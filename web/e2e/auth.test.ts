@@ -3,6 +3,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { Issuer } from './issuer';
 import { close, connection, open, shownSeq, signIn, treeItem, treeOf, until } from './page';
@@ -25,7 +26,7 @@ const FIRST = 'Sign in';
 const AGAIN = 'Sign in again';
 
 describe('a gateway that requires tokens', () => {
-  it('shows nothing without one, says why one is refused, and shows everything with a valid one', async () => {
+  it('shows nothing without one, says why one is refused, and shows everything with a valid one', QUICK, async () => {
     const run = await gateway.run('Only for those who may', 'scripted:fanout=1,depth=0');
     const page = await open(browser, `${gateway.url}/runs`);
     await page.getByRole('dialog', { name: FIRST, exact: true }).waitFor();

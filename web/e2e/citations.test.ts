@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway, type GraphJson } from './gateway';
 import { close, connection, open, until } from './page';
 
@@ -106,7 +107,7 @@ describe('the citations of an artifact', () => {
     await close(page);
   });
 
-  it('lead down the chain to the exact words of the source, and back, by keyboard', async () => {
+  it('lead down the chain to the exact words of the source, and back, by keyboard', QUICK, async () => {
     const page = await open(browser, url(done, { node: idOf('Cite it') }));
     await connection(page, 'ended');
     await pill(page).focus();

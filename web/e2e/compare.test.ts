@@ -4,6 +4,7 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, open, treeItem, until } from './page';
 
@@ -44,7 +45,7 @@ const cameras = (page: Page) =>
   );
 
 describe('two runs', () => {
-  it('are chosen in the list, and shown side by side with what differs', async () => {
+  it('are chosen in the list, and shown side by side with what differs', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs`);
     await page.getByRole('button', { name: 'Compare' }).click();
     for (const run of [first, second]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();

@@ -3,6 +3,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, connection, open, shownSeq, treeItem, until } from './page';
 
@@ -62,7 +63,7 @@ const rows = (page: Page): Promise<{ id: string; level: number }[]> =>
 const words = (text: string): string[] => text.match(/[\p{L}\p{N}]+/gu) ?? [];
 
 describe('the documents of a run', () => {
-  it('are the tree that the server has', async () => {
+  it('are the tree that the server has', QUICK, async () => {
     const documents = await documentsOf(done);
     const depth = (id: string | undefined): number => {
       const found = documents.find((d) => d.documentId === id);

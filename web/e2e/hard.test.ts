@@ -8,6 +8,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventLine, withNodes, writeArchive } from './archive';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, connection, drawn, open, shownSeq, treeItem, until } from './page';
 
@@ -45,7 +46,7 @@ const ended = (
   );
 
 describe('hostile text', () => {
-  it('is shown and never executed: in titles, tool calls, results, scratchpads, documents and the event log', async () => {
+  it('is shown and never executed, wherever it stands', QUICK, async () => {
     await gateway.cli('import', docs, '--project', 'Hostile');
     const run = await gateway.run(`What do the tides do? ${EVIL} ${LONG}`, 'offline', '--project', 'Hostile');
     const graph = await ended(run);

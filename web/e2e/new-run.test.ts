@@ -3,6 +3,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, connection, open, treeOf } from './page';
 
@@ -93,7 +94,7 @@ interface EventLine {
 }
 
 describe('a search', () => {
-  it('is started with its options, and shows topics that wait, the picked one and finished ones', async () => {
+  it('is started with its options, and shows topics that wait, the picked one and finished ones', QUICK, async () => {
     await gateway.cli('import', CORPUS, '--project', 'Harbour');
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     await page.getByLabel('Objective', { exact: true }).fill('Everything about the harbour');

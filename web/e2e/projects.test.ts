@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, open, treeItem, until } from './page';
 
@@ -89,7 +90,7 @@ describe('the list of projects', () => {
 });
 
 describe('a project', () => {
-  it('shows its documents as folders and one of them as text, by keyboard too', async () => {
+  it('shows its documents as folders and one of them as text, by keyboard too', QUICK, async () => {
     const page = await open(browser, url('Coast'));
     await treeItem(page, /^readme\.md/).waitFor();
     await page.keyboard.press('t');

@@ -4,6 +4,7 @@ import { graphOf } from '../tests/fixtures';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway, type GraphJson } from './gateway';
 import { close, connection, drawn, open, shownSeq, treeItem, treeOf, until } from './page';
 
@@ -93,7 +94,7 @@ describe('a step that is a search', () => {
 });
 
 describe('the node panel', () => {
-  it('shows everything about a node', async () => {
+  it('shows everything about a node', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     await treeItem(page, 's0.s0,').click();
@@ -168,7 +169,7 @@ describe('the node panel', () => {
 });
 
 describe('time', () => {
-  it('shows at N exactly what the server has at N, by slider, step and replay, and returns to live with one key', async () => {
+  it('shows at N what the server has at N, by slider, step and replay, and returns to live', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     const head = await shownSeq(page);
@@ -274,7 +275,7 @@ describe('the event log', () => {
 });
 
 describe('access', () => {
-  it('is fully usable by keyboard', async () => {
+  it('is fully usable by keyboard', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);
     await ended(page);
     await page.keyboard.press('t');
@@ -328,7 +329,7 @@ describe('access', () => {
 });
 
 describe('trouble', () => {
-  it('reconnects by itself after the gateway was killed, and misses nothing', async () => {
+  it('reconnects by itself after the gateway was killed, and misses nothing', QUICK, async () => {
     const run = await gateway.run('Survive', 'scripted:fanout=3,depth=2,latency_ms=600');
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'live');

@@ -7,6 +7,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { duration } from '../src/lib/format';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { close, hide, open, show, until } from './page';
 
@@ -37,7 +38,7 @@ describe('the list of runs', () => {
     await close(page);
   });
 
-  it('starts a run in the context of a project, and validates the fields', async () => {
+  it('starts a run in the context of a project, and validates the fields', QUICK, async () => {
     await gateway.cli('import', notes, '--project', 'Coast');
     await gateway.cli('import', notes, '--project', 'Desert');
     const page = await open(browser, gateway.url);
@@ -190,7 +191,7 @@ describe('the list of runs', () => {
     await close(page);
   });
 
-  it('follows runs over one stream, without polling', async () => {
+  it('follows runs over one stream, without polling', QUICK, async () => {
     const page = await open(browser, 'about:blank');
     const calls: string[] = [];
     page.on(

@@ -3,6 +3,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
+import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel } from './language-model';
 import { close, connection, open, treeItem, until } from './page';
@@ -72,7 +73,7 @@ const HANDS: [string, Hand][] = [
 ];
 
 describe.each(HANDS)('a person %s', (name, hand) => {
-  it('pauses, resumes, guides, edits the plan, sets a budget, stops and retries, and a second page sees it', async () => {
+  it('pauses, resumes, guides, edits the plan, sets a budget, stops and retries for all pages', QUICK, async () => {
     hold();
     const objective = `Walk around the island ${name}`;
     const calls = (): string[] => asked.filter((said) => said.includes(objective));

@@ -17,6 +17,7 @@ use tree_agent_proto::{Wire, internal::v1 as pb};
 use tree_agent_runtime::{Readiness, Server};
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f12_answers_that_are_lost_are_asked_for_again() {
     let cluster = Cluster::start(Options { executor_proxy: true, ..Options::default() }).await;
     let [proxy] = cluster.to_executors() else { panic!("one executor") };
@@ -84,6 +85,7 @@ impl ExecutorService for Stutterer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f12_answers_that_are_doubled_are_refused_whole() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -104,6 +106,7 @@ async fn f12_answers_that_are_doubled_are_refused_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f12_answers_after_a_takeover_are_refused_and_counted() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=3,depth=1,latency_ms=700").await;

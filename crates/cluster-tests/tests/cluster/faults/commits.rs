@@ -51,6 +51,7 @@ async fn f03_a_commit_whose_reply_is_lost_is_there_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f11_a_wedged_task_is_noticed_and_its_run_reclaimed() {
     let options = Options { replicas: 2, postgres_proxy: true, ..Options::default() };
     let cluster = Cluster::start(options).await;

@@ -26,6 +26,7 @@ fn fill(cluster: &Cluster) -> std::path::PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
     let small_disk = Some(64 * 1024 * 1024);
     let cluster = Cluster::start(Options { small_disk, ..Options::default() }).await;
@@ -79,6 +80,7 @@ async fn f14_a_full_disk_is_said_and_nothing_is_half_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f14_a_row_that_an_idle_client_locks_delays_its_own_run_only() {
     let lease = Duration::from_secs(4);
     let options = Options { replicas: 2, lease, ..Options::default() };

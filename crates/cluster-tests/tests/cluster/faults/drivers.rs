@@ -92,6 +92,7 @@ async fn f02_a_killed_planner_costs_only_the_calls_in_flight() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_a_leaving_planner_hands_its_runs_over_at_once() {
     let options = Options { replicas: 2, lease: Duration::from_secs(60), ..Options::default() };
     let mut cluster = Cluster::start(options).await;
@@ -109,6 +110,7 @@ async fn f10_a_leaving_planner_hands_its_runs_over_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f01_a_frozen_driver_that_wakes_appends_nothing() {
     let cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
@@ -137,6 +139,7 @@ async fn f01_a_frozen_driver_that_wakes_appends_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f02_killed_executors_and_aggregators_cost_nothing_but_time() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
@@ -222,6 +225,7 @@ async fn a_run_that_nobody_drives_is_cancelled_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f02_real_work_survives_its_planners() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../model/tests/corpus");

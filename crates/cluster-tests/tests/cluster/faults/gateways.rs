@@ -10,6 +10,7 @@ use tree_agent_contract::Event;
 const MODEL: &str = "scripted:fanout=3,depth=2,latency_ms=150,tools=1";
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f02_watchers_of_a_killed_gateway_miss_nothing() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create(MODEL).await;
@@ -46,6 +47,7 @@ async fn f02_watchers_of_a_killed_gateway_miss_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_a_leaving_gateway_tells_its_watchers_where_to_go_on() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=3,depth=2,latency_ms=250").await;

@@ -55,6 +55,7 @@ async fn written(cluster: &Cluster, run: &str) -> BTreeMap<Vec<String>, Vec<Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f02_homework_survives_kills_with_its_documents() {
     let options = Options { replicas: 2, lease: Duration::from_secs(1), ..Options::default() };
     let mut cluster = Cluster::start(options).await;

@@ -15,6 +15,7 @@ fn older() -> Option<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_old_and_new_programs_work_side_by_side() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let old = older();
@@ -68,6 +69,7 @@ fn group_mut(cluster: &mut Cluster, group: usize) -> &mut Vec<tree_agent_cluster
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_what_a_newer_program_adds_is_carried_along() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=3,depth=2,latency_ms=300").await;
@@ -89,6 +91,7 @@ async fn f10_what_a_newer_program_adds_is_carried_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_an_event_type_of_a_newer_program_breaks_no_reader() {
     let mut cluster = Cluster::start(Options::default()).await;
     let run = cluster.create("scripted:fanout=3,depth=2,latency_ms=300").await;

@@ -232,11 +232,13 @@ async fn longer_plan(world: &World, root: &str) -> pb::PlanEdit {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f16_a_command_whose_driver_dies_before_the_answer_is_carried_out_once() {
     every_command_is_carried_out_once(Death::BeforeTheAnswer).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f16_a_command_whose_driver_dies_after_the_answer_is_carried_out_once() {
     every_command_is_carried_out_once(Death::BeforeTheEffect).await;
 }

@@ -59,6 +59,7 @@ fn progress(followers: &[Follower]) -> (usize, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f02_no_run_is_lost_in_a_storm() {
     let mut cluster =
         Cluster::start(Options { replicas: 2, lease: Duration::from_secs(1), ..Options::default() }).await;
@@ -92,6 +93,7 @@ async fn f02_no_run_is_lost_in_a_storm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_a_rolling_restart_costs_no_attempt() {
     let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
     let run = cluster.create("scripted:fanout=4,bands=3,depth=2,latency_ms=200").await;
