@@ -1,4 +1,4 @@
-//! The files of the engine import downwards only, in the order of the picture in ARCHITECTURE.md.
+//! The files of the engine import downwards only, in the order of the picture in docs/engine.md.
 
 use std::path::Path;
 
