@@ -26,7 +26,6 @@ const POSTGRES: &[(&str, &str)] = &[
     ("V36__document_tree", include_str!("../../../migrations/postgres/V36__document_tree.sql")),
     ("V38__replies", include_str!("../../../migrations/postgres/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/postgres/V39__forks.sql")),
-    ("V40__foreign_archives", include_str!("../../../migrations/postgres/V40__foreign_archives.sql")),
     ("V41__project_revisions", include_str!("../../../migrations/postgres/V41__project_revisions.sql")),
 ];
 
@@ -48,7 +47,6 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("V36__document_tree", include_str!("../../../migrations/embedded/V36__document_tree.sql")),
     ("V38__replies", include_str!("../../../migrations/embedded/V38__replies.sql")),
     ("V39__forks", include_str!("../../../migrations/embedded/V39__forks.sql")),
-    ("V40__foreign_archives", include_str!("../../../migrations/embedded/V40__foreign_archives.sql")),
     ("V41__project_revisions", include_str!("../../../migrations/embedded/V41__project_revisions.sql")),
 ];
 

@@ -228,9 +228,8 @@ fn restore(
     execute(
         tx,
         "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
-             metrics, root_node_id, created_at, updated_at, archived_at, is_foreign, by_name_only) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, 1, \
-             EXISTS (SELECT 1 FROM tree_agent_runs o WHERE o.root_node_id = ?10 AND NOT o.is_foreign)) \
+             metrics, root_node_id, created_at, updated_at, archived_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11) \
          ON CONFLICT (id) DO NOTHING",
         params![
             run.0,

@@ -33,11 +33,6 @@ const SOURCE: &str = "d.id, d.type_key, d.project_id, NULL, d.path, d.title, oct
 pub(super) const SHOWN: &str =
     "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
-/// Which documents are found without their run: not those of a run in an archive from elsewhere which goes on with the
-/// log of a run that this store made. Such an archive may claim what it likes.
-pub(super) const BY_ID: &str = "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND \
-     (r.deleted_at IS NOT NULL OR r.by_name_only))";
-
 /// Puts the run first that created a document, of all runs which have it under its id: restored forks, and those that
 /// outlived the run, hold it too. That is the run with the fewest others before it in its line, and of several such
 /// forks the oldest. What an archive says of the document itself does not count.
@@ -281,7 +276,7 @@ fn tail(db: &Connection, id: DocumentId, from: u64, max: usize) -> Result<Option
          FROM tree_agent_document_chunks c WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq \
          ORDER BY c.seq DESC LIMIT 1), d.updated_at, (SELECT c.start_byte FROM tree_agent_document_chunks c \
          WHERE c.run_id = d.run_id AND c.document_id = d.id AND c.seq > d.base_seq AND c.replaces = 1 \
-         ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {BY_ID} \
+         ORDER BY c.seq DESC LIMIT 1) FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} \
          ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let found = db

@@ -121,10 +121,8 @@ fn insert(tx: &Transaction<'_>, fork: &NewFork) -> Result<(), StoreError> {
         tx,
         "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, objective_folded, spec, strategy, scope, \
              project_ids, metrics, root_node_id, created_at, updated_at, labels, changed_at, head_seq, parent_run_id, \
-             parent_seq, fork_edits, segments, is_foreign, by_name_only) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
-             (SELECT is_foreign FROM tree_agent_runs WHERE id = ?16), \
-             (SELECT by_name_only FROM tree_agent_runs WHERE id = ?16))",
+             parent_seq, fork_edits, segments) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
         params![
             fork.run_id.0,
             clean(&spec.user_id),

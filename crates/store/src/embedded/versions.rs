@@ -6,7 +6,7 @@ use tree_agent_contract::{DocumentId, Timestamp};
 use uuid::Uuid;
 
 use super::connection::map_error;
-use super::documents::{BY_ID, CREATOR_FIRST, SUMMARY, summary};
+use super::documents::{CREATOR_FIRST, SHOWN, SUMMARY, summary};
 use crate::chunks::cut;
 use crate::error::StoreError;
 use crate::ports::{DocumentVersion, Page, PlacedDocument};
@@ -14,7 +14,7 @@ use crate::ports::{DocumentVersion, Page, PlacedDocument};
 /// A document as it is now.
 pub(super) fn latest(db: &Connection, id: DocumentId) -> Result<PlacedDocument, StoreError> {
     let sql = format!(
-        "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {BY_ID} \
+        "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = ?1 AND {SHOWN} \
          ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
@@ -35,7 +35,7 @@ pub(super) fn at(db: &Connection, id: DocumentId, seq: u64) -> Result<PlacedDocu
          CASE WHEN d.replaced_seq IS NULL THEN d.body ELSE '' END || COALESCE((SELECT group_concat(c.body, '' ORDER BY c.seq) \
          {chunks} AND c.seq >= COALESCE(d.replaced_seq, 0)), ''), d.created_at \
          FROM (SELECT d.*, (SELECT c.seq {chunks} AND c.replaces = 1 ORDER BY c.seq DESC LIMIT 1) AS replaced_seq \
-         FROM (SELECT * FROM tree_agent_documents d WHERE d.id = ?1 AND {BY_ID} ORDER BY {CREATOR_FIRST} LIMIT 1) d \
+         FROM (SELECT * FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} ORDER BY {CREATOR_FIRST} LIMIT 1) d \
          WHERE d.created_seq <= ?2) d"
     );
     let mut statement = db.prepare_cached(&sql).map_err(map_error)?;
@@ -54,7 +54,7 @@ pub(super) fn list(
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.created_seq, d.created_at, d.dropped_bytes, octet_length(d.body) \
-         FROM tree_agent_documents d WHERE d.id = ?1 AND {BY_ID} ORDER BY {CREATOR_FIRST} LIMIT 1"
+         FROM tree_agent_documents d WHERE d.id = ?1 AND {SHOWN} ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let read = |row: &Row<'_>| {
         let numbers: [i64; 5] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?];

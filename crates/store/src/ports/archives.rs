@@ -46,8 +46,7 @@ pub trait Archives: Store {
     /// Brings a run back as it was, in one transaction. False, and nothing changes, when the run is there and not
     /// archived. A run that was pruned for another archive than the one that `record` names is a conflict.
     ///
-    /// Documents of a run that the store did not know are found with the run's id. Without it they are found unless
-    /// the store made a run with the same root. That segments and ids follow from the log is the caller's matter.
+    /// That the archive is whole, and that its segments are those of its log, is the caller's matter.
     async fn restore_run(
         &self,
         record: RunRecord,

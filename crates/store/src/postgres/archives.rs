@@ -326,9 +326,8 @@ async fn restore(
     connection
         .query(
             "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, metrics, \
-                 root_node_id, created_at, updated_at, archived_at, is_foreign, by_name_only) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now(), TRUE, \
-                 EXISTS (SELECT FROM tree_agent_runs o WHERE o.root_node_id = $9 AND NOT o.is_foreign)) \
+                 root_node_id, created_at, updated_at, archived_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, now()) \
              ON CONFLICT (id) DO NOTHING",
             &[
                 &run.0,

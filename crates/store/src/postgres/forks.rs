@@ -106,11 +106,8 @@ async fn insert(connection: &mut Connection, fork: &NewFork) -> Result<bool, Sto
     let rows = connection
         .query(
             "INSERT INTO tree_agent_runs (id, user_id, request_id, objective, spec, strategy, scope, project_ids, \
-                 metrics, root_node_id, created_at, updated_at, labels, head_seq, parent_run_id, parent_seq, fork_edits, segments, \
-                 is_foreign, by_name_only) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16, $17, \
-                 (SELECT is_foreign FROM tree_agent_runs WHERE id = $14), \
-                 (SELECT by_name_only FROM tree_agent_runs WHERE id = $14)) \
+                 metrics, root_node_id, created_at, updated_at, labels, head_seq, parent_run_id, parent_seq, fork_edits, segments) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16, $17) \
              ON CONFLICT DO NOTHING RETURNING id",
             &[
                 &fork.run_id.0,

@@ -6,7 +6,7 @@ use tree_agent_contract::document::Document;
 use uuid::Uuid;
 
 use super::connection::Connection;
-use super::documents::{BY_ID, CREATOR_FIRST, SUMMARY, summary};
+use super::documents::{CREATOR_FIRST, SHOWN, SUMMARY, summary};
 use super::types::Time;
 use crate::error::StoreError;
 use crate::ports::{DocumentVersion, Page, PlacedDocument};
@@ -17,7 +17,7 @@ pub(super) async fn latest(
     id: DocumentId,
 ) -> Result<PlacedDocument, StoreError> {
     let sql = format!(
-        "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {BY_ID} \
+        "SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE d.id = $1 AND {SHOWN} \
          ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let row = connection.query_opt(&sql, &[&id.0]).await?;
@@ -39,7 +39,7 @@ pub(super) async fn at(
          tree_agent_tail(CASE WHEN o.seq IS NULL THEN d.body ELSE '' END || COALESCE((SELECT string_agg(c.body, '' ORDER BY c.seq) \
          {chunks} AND c.seq >= COALESCE(o.seq, 0) AND c.start_byte + octet_length(c.body) > l.end_byte - 1048576), ''), 1048576), \
          d.created_at \
-         FROM (SELECT * FROM tree_agent_documents d WHERE d.id = $1 AND {BY_ID} ORDER BY {CREATOR_FIRST} LIMIT 1) d \
+         FROM (SELECT * FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY {CREATOR_FIRST} LIMIT 1) d \
          LEFT JOIN LATERAL (SELECT c.start_byte + octet_length(c.body) AS end_byte, c.created_at {chunks} \
          ORDER BY c.seq DESC LIMIT 1) l ON true \
          LEFT JOIN LATERAL (SELECT c.seq {chunks} AND c.replaces ORDER BY c.seq DESC LIMIT 1) o ON true \
@@ -59,7 +59,7 @@ pub(super) async fn list(
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = format!(
         "SELECT d.run_id, d.base_seq, d.created_seq, d.created_at, d.dropped_bytes, octet_length(d.body)::int8 \
-         FROM tree_agent_documents d WHERE d.id = $1 AND {BY_ID} ORDER BY {CREATOR_FIRST} LIMIT 1"
+         FROM tree_agent_documents d WHERE d.id = $1 AND {SHOWN} ORDER BY {CREATOR_FIRST} LIMIT 1"
     );
     let Some(row) = connection.query_opt(&sql, &[&id.0]).await? else {
         // That of a project has no history.
