@@ -152,7 +152,7 @@ impl Side {
     fn publication(&self, maker: &MessageBuilder, seq: u64, count: u64) -> Bytes {
         let batch = maker.batch(seq, count);
         match &self.signer {
-            Some(signer) => signer.sign(&self.topic, &batch).to_bytes(),
+            Some(signer) => signer.sign(&self.topic, &batch).into(),
             None => batch,
         }
     }

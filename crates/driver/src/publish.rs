@@ -154,10 +154,6 @@ mod tests {
             Ok(())
         }
 
-        fn is_authenticated(&self) -> bool {
-            true
-        }
-
         fn dropped(&self) -> u64 {
             0
         }

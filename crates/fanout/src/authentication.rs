@@ -1,14 +1,13 @@
 //! Signs and verifies messages: an HMAC-SHA256 over topic and message, with a key that the services share.
 
-use std::io::Write;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::hmac;
 use bytes::Bytes;
-use redis::{RedisWrite, ToRedisArgs};
 use tree_agent_security::{SharedSecret, SharedSecrets};
 
-use crate::{HINT_BYTES, Topic};
+use crate::{Signal, Topic};
 
 /// Bytes of an HMAC-SHA256. It precedes the message.
 const TAG: usize = 32;
@@ -22,9 +21,9 @@ impl Signer {
         Self(secret.hmac_key())
     }
 
-    /// The message with its signature.
-    pub fn sign<'a>(&self, topic: &str, message: &'a [u8]) -> Signed<'a> {
-        Signed { tag: Some(self.tag(topic, message)), message }
+    /// The message behind its signature.
+    pub fn sign(&self, topic: &str, message: &[u8]) -> Vec<u8> {
+        [self.tag(topic, message).as_ref(), message].concat()
     }
 
     /// Covers the topic too, so that a message cannot be moved to another one. Topic names contain no zero byte, so the
@@ -35,34 +34,6 @@ impl Signer {
         context.update(&[0]);
         context.update(message);
         context.sign()
-    }
-}
-
-/// A message as it is published. It is written into a command without a copy of its own.
-pub struct Signed<'a> {
-    tag: Option<hmac::Tag>,
-    message: &'a [u8],
-}
-
-impl Signed<'_> {
-    fn parts(&self) -> [&[u8]; 2] {
-        [self.tag.as_ref().map_or(&[], AsRef::as_ref), self.message]
-    }
-
-    /// What subscribers get.
-    pub fn to_bytes(&self) -> Bytes {
-        self.parts().concat().into()
-    }
-}
-
-impl ToRedisArgs for Signed<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        let parts = self.parts();
-        out.reserve_space_for_args([parts.iter().map(|part| part.len()).sum()]);
-        let mut arg = out.writer_for_next_arg();
-        for part in parts {
-            arg.write_all(part).expect("the buffer of a command grows");
-        }
     }
 }
 
@@ -79,30 +50,21 @@ impl Authenticator {
         Self { keys, dropped: AtomicU64::new(0) }
     }
 
-    /// Whether it has a key.
-    pub(crate) fn has_key(&self) -> bool {
-        !self.keys.is_empty()
-    }
-
     /// Messages that were dropped.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// The message with its signature.
-    pub(crate) fn sign<'a>(&self, topic: &str, message: &'a [u8]) -> Signed<'a> {
-        match self.keys.first() {
-            Some(key) => key.sign(topic, message),
-            None => Signed { tag: None, message },
-        }
+    /// The message as it is published.
+    pub(crate) fn sign<'a>(&self, topic: &str, message: &'a [u8]) -> Cow<'a, [u8]> {
+        self.keys.first().map_or(message.into(), |key| key.sign(topic, message).into())
     }
 
     /// The message without its signature. A message that none of us signed for this topic is counted as dropped.
-    /// Without keys, the beginning of the message.
-    pub(crate) fn verify(&self, topic: Topic, signed: Bytes) -> Option<Bytes> {
+    /// Without keys, a message only says that there is something to look for.
+    pub(crate) fn verify(&self, topic: Topic, signed: Bytes) -> Option<Signal> {
         if self.keys.is_empty() {
-            // A copy: a slice would keep all of it.
-            return Some(Bytes::copy_from_slice(&signed[..signed.len().min(HINT_BYTES)]));
+            return Some(Signal::Missed);
         }
         let topic = topic.to_string();
         let signed_by = |key: &Signer| {
@@ -111,7 +73,7 @@ impl Authenticator {
             aws_lc_rs::constant_time::verify_slices_are_equal(expected.as_ref(), presented).ok()
         };
         if self.keys.iter().any(|key| signed_by(key).is_some()) {
-            return Some(signed.slice(TAG..));
+            return Some(Signal::Message(signed.slice(TAG..)));
         }
         let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         // Rarely, so that an attacker cannot fill our log.
@@ -138,9 +100,7 @@ mod tests {
 
     /// What subscribers get.
     fn published(by: &Authenticator, message: &[u8]) -> Bytes {
-        let args = by.sign(&TOPIC.to_string(), message).to_redis_args();
-        assert_eq!(args.len(), 1);
-        args.concat().into()
+        by.sign(&TOPIC.to_string(), message).into_owned().into()
     }
 
     #[test]
@@ -150,7 +110,7 @@ mod tests {
         for message in ["", "a message"] {
             let message = Bytes::from_static(message.as_bytes());
             let signed = published(&ours, &message);
-            assert_eq!(ours.verify(TOPIC, signed.clone()), Some(message.clone()));
+            assert_eq!(ours.verify(TOPIC, signed.clone()), Some(Signal::Message(message.clone())));
             let mut changed = signed.to_vec();
             *changed.last_mut().unwrap() ^= 1;
             let by_another = published(&Authenticator::new(Some(&SharedSecrets::random())), &message);
@@ -170,8 +130,9 @@ mod tests {
         let new = Authenticator::new(Some(&new.into()));
         let message = Bytes::from_static(b"a message");
         let sign = |by: &Authenticator| published(by, &message);
-        assert_eq!(both.verify(TOPIC, sign(&old)), Some(message.clone()));
-        assert_eq!(new.verify(TOPIC, sign(&both)), Some(message.clone()));
+        let taken = Some(Signal::Message(message.clone()));
+        assert_eq!(both.verify(TOPIC, sign(&old)), taken);
+        assert_eq!(new.verify(TOPIC, sign(&both)), taken);
         assert_eq!(old.verify(TOPIC, sign(&both)), None);
     }
 }

@@ -39,11 +39,6 @@ impl Fanout for InProcessFanout {
         Ok(())
     }
 
-    /// Only this process can publish here.
-    fn is_authenticated(&self) -> bool {
-        true
-    }
-
     fn dropped(&self) -> u64 {
         0
     }

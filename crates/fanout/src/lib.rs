@@ -1,30 +1,23 @@
 //! Fan-out: how drivers tell gateways and each other that there is something new.
 //!
 //! Every message is a hint. It may be lost, duplicated or reordered, so listeners check it against the log. Over Redis
-//! it may also be forged, unless the services share a key ([`ConnectOptions::key`]): messages that are not signed with
-//! it are dropped.
+//! the services share a key ([`ConnectOptions::key`]): messages that are not signed with it are dropped. Without a key
+//! nothing of a message is used: each one is delivered as [`Signal::Missed`].
 //!
-//! Three adapters implement [`Fanout`]: Redis pub/sub, sharded pub/sub of a Redis Cluster, and in-process. [`connect`]
-//! chooses between the first two by the URL.
+//! Two adapters implement [`Fanout`]: Redis pub/sub and in-process.
 
 mod authentication;
 mod in_process;
 mod redis_adapter;
-mod redis_cluster;
 mod topics;
-
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use redis::TlsCertificates;
 use tree_agent_contract::RunId;
-use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
-pub use authentication::{Signed, Signer};
+pub use authentication::Signer;
 pub use in_process::InProcessFanout;
-pub use redis_adapter::RedisFanout;
-pub use redis_cluster::RedisClusterFanout;
+pub use redis_adapter::{ConnectOptions, connect};
 
 /// A topic's name is public: `tree-agent:run:<id>` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,10 +78,6 @@ impl FanoutError {
     }
 }
 
-/// Bytes that are kept of a message that anybody may have published, in any number and of any size. The run and the
-/// number of a first event stand in them.
-pub const HINT_BYTES: usize = 128;
-
 /// Publish and subscribe.
 #[async_trait]
 pub trait Fanout: Send + Sync {
@@ -103,42 +92,8 @@ pub trait Fanout: Send + Sync {
     /// Makes a round trip to the broker. Fails if messages cannot be sent or received now.
     async fn ping(&self) -> Result<(), FanoutError>;
 
-    /// Whether every delivered message was published by one of our services. If not, a message only means that the log
-    /// may have grown, and its content must be read there: at most its first [`HINT_BYTES`] are delivered.
-    fn is_authenticated(&self) -> bool;
-
     /// How many messages were dropped because none of our services published them.
     fn dropped(&self) -> u64;
-}
-
-/// How a Redis is connected to.
-#[derive(Clone, Debug, Default)]
-pub struct ConnectOptions {
-    /// Authenticates messages; all services of a cluster need the same key.
-    pub key: Option<SharedSecrets>,
-    /// The certificate authorities to trust when the URL asks for TLS.
-    pub roots: Roots,
-}
-
-/// The fan-out over what `url` names: one Redis server (`redis://…`) or a Redis Cluster (`redis-cluster://…`, with
-/// sharded pub/sub); `rediss://…` and `rediss-cluster://…` are the same over TLS. If it cannot be reached, the fan-out
-/// keeps trying to connect in the background.
-///
-/// # Errors
-/// Only for a malformed URL.
-pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Arc<dyn Fanout>, FanoutError> {
-    install_crypto_provider();
-    if url.starts_with("redis-cluster:") || url.starts_with("rediss-cluster:") {
-        Ok(Arc::new(RedisClusterFanout::connect(url, options).await?))
-    } else {
-        Ok(Arc::new(RedisFanout::connect(url, options).await?))
-    }
-}
-
-/// The certificate authorities for a Redis client; `None` for those of the system.
-fn certificates(options: &ConnectOptions) -> Option<TlsCertificates> {
-    let root_cert = options.roots.pem().map(<[u8]>::to_vec);
-    root_cert.map(|root_cert| TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
 /// One listener.
@@ -153,7 +108,7 @@ pub struct Subscription {
 pub enum Signal {
     /// A message.
     Message(Bytes),
-    /// Messages may have been missed (overflow, or the connection to the broker broke): look at the log.
+    /// Messages may have been missed, because of an overflow, a broken connection or a missing key: look at the log.
     Missed,
 }
 

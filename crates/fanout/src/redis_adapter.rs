@@ -12,14 +12,16 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{
-    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
+    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult,
+    TlsCertificates, Value,
 };
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
+use tree_agent_security::{Roots, SharedSecrets, install_crypto_provider};
 
 use crate::authentication::Authenticator;
-use crate::topics::{TopicGuard, Topics, Unsubscribe};
-use crate::{ConnectOptions, Fanout, FanoutError, Signal, Subscription, Topic, certificates};
+use crate::topics::Topics;
+use crate::{Fanout, FanoutError, Subscription, Topic};
 
 /// Time limit of a publication. After it, reading the log is faster.
 const PUBLISH_TIMEOUT: Duration = Duration::from_millis(200);
@@ -30,9 +32,32 @@ const INITIAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks of an idle connection.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Fan-out over one Redis server. Clones share its connections.
-#[derive(Clone)]
-pub struct RedisFanout {
+/// How a Redis is connected to.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// Authenticates messages; all services of a cluster need the same key.
+    pub key: Option<SharedSecrets>,
+    /// The certificate authorities to trust when the URL asks for TLS.
+    pub roots: Roots,
+}
+
+/// A fan-out over the Redis server at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). If it cannot be
+/// reached, the fan-out keeps trying to connect in the background.
+///
+/// # Errors
+/// Only for a URL that names no single Redis server.
+pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Arc<dyn Fanout>, FanoutError> {
+    install_crypto_provider();
+    if url.starts_with("redis-cluster:") || url.starts_with("rediss-cluster:") {
+        let message =
+            "a Redis Cluster cannot be used; name one Redis server, redis://user:password@host:6379";
+        return Err(FanoutError::new(message));
+    }
+    Ok(Arc::new(RedisFanout::connect(url, options).await?))
+}
+
+/// Fan-out over one Redis server.
+struct RedisFanout {
     shared: Arc<Shared>,
 }
 
@@ -46,12 +71,7 @@ struct Shared {
 }
 
 impl RedisFanout {
-    /// A fan-out over the Redis at `url` (`redis://host:6379`, or `rediss://host:6379` over TLS). If Redis cannot be
-    /// reached, the fan-out keeps trying to connect in the background.
-    ///
-    /// # Errors
-    /// Only for a malformed URL.
-    pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Self, FanoutError> {
+    async fn connect(url: &str, options: &ConnectOptions) -> Result<Self, FanoutError> {
         let malformed = |e| {
             FanoutError::caused("the Redis URL is malformed; expected redis://user:password@host:6379", e)
         };
@@ -59,8 +79,11 @@ impl RedisFanout {
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
         let tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
-        let client = match certificates(options).filter(|_| tls) {
-            Some(certificates) => Client::build_with_tls(info, certificates),
+        let client = match options.roots.pem().filter(|_| tls) {
+            Some(pem) => Client::build_with_tls(
+                info,
+                TlsCertificates { client_tls: None, root_cert: Some(pem.to_vec()) },
+            ),
             None => Client::open(info),
         };
         let client = client.map_err(malformed)?;
@@ -77,23 +100,6 @@ impl RedisFanout {
     }
 }
 
-impl Unsubscribe for Shared {
-    fn topics(&self) -> &Topics {
-        &self.topics
-    }
-
-    async fn unsubscribe(self: Arc<Self>, topic: Topic) {
-        let _subscribing = self.subscribing.lock().await;
-        if self.topics.forget(topic) {
-            let mut manager = self.listening.manager.clone();
-            let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
-            if let Err(error) = self.listening.call("unsubscribe", REQUEST_TIMEOUT, unsubscribe).await {
-                tracing::debug!(%topic, %error, "unsubscribing failed");
-            }
-        }
-    }
-}
-
 #[async_trait]
 impl Fanout for RedisFanout {
     async fn publish(&self, messages: Vec<(Topic, Bytes)>) -> Result<(), FanoutError> {
@@ -106,7 +112,7 @@ impl Fanout for RedisFanout {
             pipeline
                 .cmd("PUBLISH")
                 .arg(&topic)
-                .arg(self.shared.authenticator.sign(&topic, &message))
+                .arg(&self.shared.authenticator.sign(&topic, &message)[..])
                 .ignore();
         }
         let link = &self.shared.publishing;
@@ -132,10 +138,6 @@ impl Fanout for RedisFanout {
         Ok(())
     }
 
-    fn is_authenticated(&self) -> bool {
-        self.shared.authenticator.has_key()
-    }
-
     fn dropped(&self) -> u64 {
         self.shared.authenticator.dropped()
     }
@@ -156,7 +158,7 @@ impl Shared {
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
         let (receiver, first) = self.topics.listen(topic);
         // From here on the guard leaves again, also after an error.
-        let subscription = Subscription::new(receiver, TopicGuard { adapter: self.clone(), topic });
+        let subscription = Subscription::new(receiver, TopicGuard { shared: self.clone(), topic });
         if first {
             let mut manager = self.listening.manager.clone();
             let subscribe = async { manager.subscribe(topic.to_string()).await };
@@ -165,6 +167,35 @@ impl Shared {
             return Err(FanoutError::new("Redis cannot be reached"));
         }
         Ok(subscription)
+    }
+
+    /// Unsubscribes, unless the topic has a listener again.
+    async fn unsubscribe(&self, topic: Topic) {
+        let _subscribing = self.subscribing.lock().await;
+        if self.topics.forget(topic) {
+            let mut manager = self.listening.manager.clone();
+            let unsubscribe = async { manager.unsubscribe(topic.to_string()).await };
+            if let Err(error) = self.listening.call("unsubscribe", REQUEST_TIMEOUT, unsubscribe).await {
+                tracing::debug!(%topic, %error, "unsubscribing failed");
+            }
+        }
+    }
+}
+
+/// Removes its listener when it is dropped.
+struct TopicGuard {
+    shared: Arc<Shared>,
+    topic: Topic,
+}
+
+impl Drop for TopicGuard {
+    fn drop(&mut self) {
+        if self.shared.topics.leave(self.topic)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (shared, topic) = (self.shared.clone(), self.topic);
+            runtime.spawn(async move { shared.unsubscribe(topic).await });
+        }
     }
 }
 
@@ -283,7 +314,7 @@ async fn keep_checking(mut manager: ConnectionManager, state: Arc<State>) {
 }
 
 /// The topic named in a push message.
-pub(crate) fn topic_of(value: Option<Value>) -> Option<Topic> {
+fn topic_of(value: Option<Value>) -> Option<Topic> {
     match value {
         Some(Value::BulkString(name)) => std::str::from_utf8(&name).ok()?.parse::<Topic>().ok(),
         Some(Value::SimpleString(name)) => name.parse().ok(),
@@ -297,9 +328,9 @@ fn receive(topics: &Topics, authenticator: &Authenticator, state: &State, push: 
     match push.kind {
         PushKind::Message => {
             if let (Some(topic), Some(Value::BulkString(message))) = (topic_of(data.next()), data.next())
-                && let Some(message) = authenticator.verify(topic, Bytes::from(message))
+                && let Some(signal) = authenticator.verify(topic, Bytes::from(message))
             {
-                topics.deliver(topic, Signal::Message(message));
+                topics.deliver(topic, signal);
             }
         }
         PushKind::Subscribe => {

@@ -1,7 +1,7 @@
 //! The topics that this process listens to, and their listeners.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::broadcast::{Receiver, Sender, channel};
 
@@ -68,18 +68,6 @@ impl Topics {
         self.map().values_mut().for_each(|entry| entry.lost = true);
     }
 
-    /// The broker stopped to deliver this topic. A topic that we unsubscribed from is already forgotten.
-    pub(crate) fn mark_lost(&self, topic: Topic) {
-        if let Some(entry) = self.map().get_mut(&topic) {
-            entry.lost = true;
-        }
-    }
-
-    /// The lost topics that the broker has not confirmed yet.
-    pub(crate) fn lost_topics(&self) -> Vec<Topic> {
-        self.map().iter().filter(|(_, entry)| entry.lost).map(|(topic, _)| *topic).collect()
-    }
-
     /// The broker confirmed the topic. Its listeners are told to read what they missed from the log.
     pub(crate) fn confirmed(&self, topic: Topic) {
         if let Some(entry) = self.map().get_mut(&topic)
@@ -91,30 +79,5 @@ impl Topics {
 
     fn map(&self) -> MutexGuard<'_, HashMap<Topic, Entry>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An adapter that unsubscribes at its broker when a topic has no listeners left.
-pub(crate) trait Unsubscribe: Send + Sync + 'static {
-    /// The topics with listeners.
-    fn topics(&self) -> &Topics;
-
-    /// Unsubscribes at the broker, unless the topic has a listener again.
-    fn unsubscribe(self: Arc<Self>, topic: Topic) -> impl Future<Output = ()> + Send;
-}
-
-/// Removes its listener when it is dropped.
-pub(crate) struct TopicGuard<A: Unsubscribe> {
-    pub(crate) adapter: Arc<A>,
-    pub(crate) topic: Topic,
-}
-
-impl<A: Unsubscribe> Drop for TopicGuard<A> {
-    fn drop(&mut self) {
-        if self.adapter.topics().leave(self.topic)
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(self.adapter.clone().unsubscribe(self.topic));
-        }
     }
 }

@@ -94,8 +94,7 @@ pub struct StorageArgs {
     /// Shards of a distributed Postgres; an append is a transaction for each shard that it writes to.
     #[arg(long, env = "TREE_AGENT_DATABASE_SHARDS", value_name = "N", default_value = "1")]
     pub database_shards: String,
-    /// The Redis server, such as redis://host:6379, or nodes of a Redis Cluster, such as
-    /// redis-cluster://host:6379,host2:6379; rediss:// and rediss-cluster:// are over TLS.
+    /// The Redis server, such as redis://host:6379; rediss:// is over TLS.
     #[arg(
         long,
         env = "TREE_AGENT_REDIS_URL",

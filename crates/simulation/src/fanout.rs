@@ -168,11 +168,6 @@ impl Fanout for SimFanout {
         }
     }
 
-    /// Its messages are lost, doubled and late, and never forged.
-    fn is_authenticated(&self) -> bool {
-        true
-    }
-
     fn dropped(&self) -> u64 {
         0
     }

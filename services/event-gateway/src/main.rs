@@ -94,7 +94,7 @@ async fn main() -> anyhow::Result<()> {
     let fanout = tree_agent_fanout::connect(&storage.redis_url, &fanout_options)
         .await
         .context("TREE_AGENT_REDIS_URL cannot be used")?;
-    if !fanout.is_authenticated() {
+    if storage.fanout_key.is_none() {
         tracing::info!("TREE_AGENT_FANOUT_KEY is not set: events of watched runs are read from Postgres");
     }
     let readiness = Readiness::new();

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use tree_agent_fanout::{ConnectOptions, Fanout, Signal};
 use tree_agent_security::Roots;
-use tree_agent_testkit::services::{PrivateRedis, PrivateRedisCluster};
+use tree_agent_testkit::services::PrivateRedis;
 use tree_agent_testkit::tls::Authority;
 
-use crate::{RUN, eventually, message, next};
+use crate::{RUN, eventually, message, next, with_key};
 
 /// Options of a client that trusts `authority`.
 fn trusting(authority: &Authority) -> ConnectOptions {
     let folder = tempfile::tempdir().unwrap();
-    ConnectOptions { roots: Roots::file(&authority.write(folder.path())).unwrap(), ..Default::default() }
+    ConnectOptions { roots: Roots::file(&authority.write(folder.path())).unwrap(), ..with_key() }
 }
 
 async fn messages_flow(fanout: Arc<dyn Fanout>) {
@@ -40,16 +40,6 @@ async fn redis_is_verified() {
     nothing_flows(&server.url().replace("rediss:", "redis:"), &trusting(&authority)).await;
     let elsewhere = PrivateRedis::start_with_tls(&authority.issue(&["redis.example"])).unwrap();
     nothing_flows(&elsewhere.url(), &trusting(&authority)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_cluster_is_verified() {
-    let authority = Authority::new();
-    let servers = PrivateRedisCluster::start_with_tls(&authority, &authority.issue(&["127.0.0.1"])).unwrap();
-    let connected = tree_agent_fanout::connect(&servers.url(), &trusting(&authority)).await.unwrap();
-    messages_flow(connected).await;
-    nothing_flows(&servers.url(), &ConnectOptions::default()).await;
-    nothing_flows(&servers.url(), &trusting(&Authority::new())).await;
 }
 
 #[tokio::test]

@@ -5,9 +5,7 @@
 
 mod postgres;
 mod redis;
-mod redis_cluster;
 mod server_process;
 
 pub use postgres::PrivatePostgres;
 pub use redis::PrivateRedis;
-pub use redis_cluster::PrivateRedisCluster;

@@ -82,9 +82,6 @@ pub(crate) enum RejectedBatch {
     /// Its events do not follow each other.
     #[error("its events are not numbered one after the other")]
     Sequence,
-    /// It does not begin as an `EventBatch` does.
-    #[error("it does not begin with the run and the number of an event")]
-    Beginning,
 }
 
 /// The events of an `EventBatch` that was published for `run`, without decoding and encoding them again: an entry of
@@ -121,62 +118,11 @@ pub(crate) fn batch(mut message: Bytes, run: &str) -> Result<Vec<Frame>, Rejecte
     Ok(frames)
 }
 
-/// The number of the first event of an `EventBatch` that was published for `run`, of which `beginning` is there. Takes
-/// no time, however long the message is.
-pub(crate) fn first_seq(mut beginning: &[u8], run: &str) -> Result<u64, RejectedBatch> {
-    let rest = &mut beginning;
-    let field = |rest: &mut &[u8], field: u32, wire_type| {
-        let found = prost::encoding::decode_key(rest)?;
-        if found != (field, wire_type) {
-            return Err(RejectedBatch::Beginning);
-        }
-        Ok(prost::encoding::decode_varint(rest)?)
-    };
-    // The fields of a message stand in order. First comes the length of the event, of which the rest may be missing.
-    field(rest, 1, prost::encoding::WireType::LengthDelimited)?;
-    let length = field(rest, 1, prost::encoding::WireType::LengthDelimited)?;
-    let length = usize::try_from(length).ok().filter(|length| *length <= rest.len());
-    let (named, mut rest) = rest.split_at(length.ok_or(RejectedBatch::Beginning)?);
-    if named != run.as_bytes() {
-        return Err(RejectedBatch::OtherRun);
-    }
-    match field(&mut rest, 2, prost::encoding::WireType::Varint)? {
-        0 => Err(RejectedBatch::Sequence),
-        seq => Ok(seq),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use tree_agent_contract::event::{Opaque, RunStatusChanged, ScratchpadUpdated};
     use tree_agent_contract::{NodeId, RunId, Timestamp};
-
-    #[test]
-    fn the_first_event_of_a_batch_is_known_from_its_beginning() {
-        let published = |seqs: &[u64]| {
-            let events = seqs.iter().map(|&seq| event(seq, RunStatus::Running).to_wire()).collect();
-            pb::EventBatch { events }.encode_to_vec()
-        };
-        let batch = published(&[7, 8, u64::MAX]);
-        let beginning = &batch[..tree_agent_fanout::HINT_BYTES];
-        assert_eq!(first_seq(beginning, &run()).unwrap(), 7);
-        assert_eq!(first_seq(&published(&[u64::MAX]), &run()).unwrap(), u64::MAX);
-        assert!(matches!(
-            first_seq(&published(&[0]), &run()),
-            Err(RejectedBatch::Sequence | RejectedBatch::Beginning)
-        ));
-        let other = RunId::from(uuid::Uuid::from_u128(8)).to_string();
-        assert!(matches!(first_seq(beginning, &other), Err(RejectedBatch::OtherRun)));
-        for end in 0..43 {
-            assert!(first_seq(&batch[..end], &run()).is_err(), "{end} bytes");
-        }
-        for odd in
-            [&b"\xff\xff\xff"[..], b"\x12\x00\x12\x00", b"\x0a\xff\xff\xff\xff\x0f\x0a\xff\xff\xff\xff\x0f"]
-        {
-            assert!(first_seq(odd, &run()).is_err(), "{odd:?}");
-        }
-    }
 
     fn run() -> String {
         RunId::from(uuid::Uuid::from_u128(9)).to_string()

@@ -182,7 +182,6 @@ pub(crate) async fn follow(hub: Arc<Hub>, watches: Arc<Watches>) {
 }
 
 async fn listen(hub: &Hub, watches: &Watches) {
-    let mut suspicion = Suspicion::default();
     // Where the window begins; what is older, watchers read from the log.
     while let Err(error) = begin(hub, watches).await {
         tracing::warn!(run = %hub.run, "cannot read the head of the log: {error}");
@@ -230,7 +229,7 @@ async fn listen(hub: &Hub, watches: &Watches) {
                 // Whatever the broker sends in one go is handed on in one go: waking the watchers is what costs.
                 tokio::task::yield_now().await;
                 let more = subscription.iter_mut().flat_map(|s| std::iter::from_fn(|| s.next().now_or_never()?));
-                take(hub, watches, &mut suspicion, std::iter::once(first).chain(more.take(BURST))).await;
+                take(hub, watches, std::iter::once(first).chain(more.take(BURST))).await;
             }
         }
     }
@@ -269,74 +268,31 @@ async fn begin(hub: &Hub, watches: &Watches) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Ignores messages of an unauthenticated fan-out for a while after one of them announced events that are not in the
-/// log. Drivers publish after the append, so that message was forged, and forged messages must not make us read the
-/// log all the time. The check of heads finds new events meanwhile.
-#[derive(Default)]
-struct Suspicion(Option<Instant>);
-
-impl Suspicion {
-    fn ignore_for(&mut self, time: Duration) {
-        self.0 = Some(Instant::now() + time);
-    }
-
-    fn is_active(&self) -> bool {
-        self.0.is_some_and(|until| Instant::now() < until)
-    }
-}
-
 /// Takes the events from the messages and reads missing ones from the log. A message that does not fit the run is
-/// dropped. A message that may be forged only makes us read the log.
-async fn take(
-    hub: &Hub,
-    watches: &Watches,
-    suspicion: &mut Suspicion,
-    signals: impl Iterator<Item = Signal>,
-) {
-    let (mut frames, mut newest, mut missed, mut unfit) = (Vec::new(), 0, false, false);
-    let (run, is_authenticated) = (hub.run.to_string(), watches.fanout.is_authenticated());
+/// dropped.
+async fn take(hub: &Hub, watches: &Watches, signals: impl Iterator<Item = Signal>) {
+    let (mut frames, mut missed) = (Vec::new(), false);
+    let run = hub.run.to_string();
     for signal in signals {
         match signal {
-            Signal::Message(message) => {
-                let taken = match is_authenticated {
-                    true => frame::batch(message, &run).map(|batch| frames.extend(batch)),
-                    false => frame::first_seq(&message, &run).map(|seq| newest = newest.max(seq)),
-                };
-                if let Err(error) = taken {
+            Signal::Message(message) => match frame::batch(message, &run) {
+                Ok(batch) => frames.extend(batch),
+                Err(error) => {
                     tracing::debug!(run, "a published message is dropped: {error}");
                     watches.stats.unfit_messages.fetch_add(1, Ordering::Relaxed);
-                    unfit = true;
+                    missed = true;
                 }
-            }
+            },
             Signal::Missed => missed = true,
         }
     }
-    if is_authenticated {
-        if !hub.extend(frames) || missed || unfit {
-            catch_up(hub, watches).await;
-        }
-        return;
-    }
-    if suspicion.is_active() || (newest <= hub.head() && !missed) {
-        return;
-    }
-    let before = hub.head();
-    if !catch_up(hub, watches).await {
-        return;
-    }
-    if hub.head() == before && missed {
-        // A flood of messages that announce nothing leads to this, too.
-        suspicion.ignore_for(watches.config.head_check);
-    }
-    if hub.head() < newest {
-        tracing::debug!(run, newest, "a published message spoke of events that are not in the log");
-        watches.stats.forged_messages.fetch_add(1, Ordering::Relaxed);
-        suspicion.ignore_for(watches.config.head_check);
+    if !hub.extend(frames) || missed {
+        catch_up(hub, watches).await;
     }
 }
 
-/// Reads everything behind the hub's head from the log. When that fails (false), the next check of heads asks again.
-async fn catch_up(hub: &Hub, watches: &Watches) -> bool {
+/// Reads everything behind the hub's head from the log. When that fails, the next check of heads asks again.
+async fn catch_up(hub: &Hub, watches: &Watches) {
     watches.stats.catch_ups.fetch_add(1, Ordering::Relaxed);
     loop {
         match watches.store.read(hub.run, hub.head(), PAGE).await {
@@ -347,12 +303,12 @@ async fn catch_up(hub: &Hub, watches: &Watches) -> bool {
                 let more = frames.len() == PAGE || bytes >= READ_BYTES / 8;
                 // A page that does not move on would be read for ever.
                 if !hub.resume(frames) || !more {
-                    return true;
+                    return;
                 }
             }
             Err(error) => {
                 tracing::warn!(run = %hub.run, "cannot read the log: {error}");
-                return false;
+                return;
             }
         }
     }

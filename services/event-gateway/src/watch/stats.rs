@@ -18,8 +18,6 @@ pub(crate) struct Stats {
     pub(super) catch_ups: AtomicU64,
     /// Published messages that did not fit their run.
     pub(super) unfit_messages: AtomicU64,
-    /// Published messages that spoke of events which the log does not have.
-    pub(super) forged_messages: AtomicU64,
     /// Reads of the log for one watcher.
     pub(super) log_reads: AtomicU64,
     /// Watchers that were live and fell behind the recent events of their run.
@@ -66,15 +64,14 @@ impl Stats {
             "Reads of the log for all watchers of a run: a hint was lost, or the run has just been subscribed to",
             read(|s| &s.catch_ups),
         );
-        let (unfit, forged) = (read(|s| &s.unfit_messages), read(|s| &s.forged_messages));
+        let unfit = read(|s| &s.unfit_messages);
         let fanout = fanout.clone();
-        let help = "Messages over fan-out that were dropped: not signed with the key, not fit for their run, or about events \
-            that the log does not have";
+        let help =
+            "Messages over fan-out that were dropped: not signed with the key, or not fit for their run";
         metrics.counters("tree_agent_fanout_dropped_messages", help, move || {
             vec![
                 (vec![("reason", "unsigned".to_owned())], fanout.dropped() as f64),
                 (vec![("reason", "unfit".to_owned())], unfit()),
-                (vec![("reason", "forged".to_owned())], forged()),
             ]
         });
         metrics.counter(

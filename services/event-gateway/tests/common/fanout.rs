@@ -1,13 +1,12 @@
 //! A fan-out that loses, doubles, reorders or is not there.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::broadcast;
-use tree_agent_contract::RunId;
 use tree_agent_fanout::{Fanout, FanoutError, Signal, Subscription, Topic};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +31,6 @@ pub struct TestFanout {
     count: AtomicUsize,
     pub subscribed: AtomicUsize,
     wakes: AtomicUsize,
-    authenticated: AtomicBool,
 }
 
 impl TestFanout {
@@ -44,22 +42,11 @@ impl TestFanout {
             count: AtomicUsize::new(0),
             subscribed: AtomicUsize::new(0),
             wakes: AtomicUsize::new(0),
-            authenticated: AtomicBool::new(true),
         })
     }
 
     pub fn set(&self, mode: Mode) {
         *self.mode.lock().unwrap() = mode;
-    }
-
-    /// From now on anybody may publish, as on a Redis without a key.
-    pub fn open_to_anybody(&self) {
-        self.authenticated.store(false, Ordering::SeqCst);
-    }
-
-    /// Publishes as somebody who is none of us.
-    pub fn forge(&self, run: RunId, message: Bytes) {
-        self.deliver(Topic::Run(run), message);
     }
 
     /// Listeners of a topic now.
@@ -129,10 +116,6 @@ impl Fanout for TestFanout {
 
     async fn ping(&self) -> Result<(), FanoutError> {
         self.check().map(|_| ())
-    }
-
-    fn is_authenticated(&self) -> bool {
-        self.authenticated.load(Ordering::SeqCst)
     }
 
     fn dropped(&self) -> u64 {
