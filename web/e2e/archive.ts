@@ -70,7 +70,7 @@ function of(run: string, like: EventLine[]): EventLine[] {
 
 /**
  * The log of a run like an ended one, with more nodes inserted after its root. Each number is the index of a parent; 0
- * is the root. All ids are those that such a run would have, else no store takes it.
+ * is the root. All ids are those that such a run would have.
  */
 export function withNodes(like: EventLine[], parents: number[]): EventLine[] {
   const runId = randomUUID();

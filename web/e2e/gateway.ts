@@ -108,7 +108,7 @@ export class Gateway {
   /** Stops, restores runs from the archives in `folder`, and starts again. */
   async restore(folder: string, runs: string[]): Promise<void> {
     await this.kill();
-    await run(BINARY, ['log', 'restore', folder, ...runs, '--trusted', '--data-dir', this.#data]);
+    await run(BINARY, ['log', 'restore', folder, ...runs, '--data-dir', this.#data]);
     await this.start();
   }
 

@@ -374,7 +374,7 @@ impl Cluster {
         let run = run.parse().expect("an id");
         let writer = |(seq, row): (u64, &tokio_postgres::Row)| {
             let id: uuid::Uuid = row.get(0);
-            let epoch = (0..=now).find(|&epoch| EventId(id).is_of(run, epoch, seq));
+            let epoch = (0..=now).find(|&epoch| EventId(id) == EventId::of(run, epoch, seq));
             epoch.unwrap_or_else(|| panic!("event {seq} was written under no epoch up to {now}"))
         };
         (1..).zip(&rows).map(writer).collect()

@@ -176,21 +176,9 @@ impl EventId {
         Self(Uuid::from_u128(bits))
     }
 
-    /// The epoch in an id that is composed of its parts. None for the name-based ids of old logs.
-    pub fn epoch(self) -> Option<u64> {
-        let bits = self.0.as_u128();
-        let is_composed = bits >> 76 & 0xf == 0x8 && bits >> 62 & 0b11 == 0b10;
-        is_composed.then_some((bits >> Self::SEQ_BITS) as u64 & ((1 << Self::EPOCH_BITS) - 1))
-    }
-
-    /// The epochs that an id can hold are below this.
-    pub const EPOCHS: u64 = 1 << Self::EPOCH_BITS;
-
-    /// True if this is the id of the event that the writer with `epoch` wrote at `seq`, also in old logs in which such
-    /// ids are name-based (version 5).
-    pub fn is_of(self, run: RunId, epoch: u64, seq: u64) -> bool {
-        let named = || Self::derive(&[run.as_bytes(), &epoch.to_be_bytes(), &seq.to_be_bytes()]);
-        self == Self::of(run, epoch, seq) || (self.0.get_version_num() == 5 && self == named())
+    /// The epoch of the writer.
+    pub fn epoch(self) -> u64 {
+        (self.0.as_u128() >> Self::SEQ_BITS) as u64 & ((1 << Self::EPOCH_BITS) - 1)
     }
 }
 
@@ -262,9 +250,7 @@ mod tests {
         let id = EventId::of(run, 3, 258).0;
         assert_eq!(id.to_string(), "1c73f7f6-c1d2-8e4b-8000-030000000102");
         assert_eq!((id.get_version_num(), id.get_variant()), (8, uuid::Variant::RFC4122));
-        assert!(EventId(id).is_of(run, 3, 258) && !EventId(id).is_of(run, 4, 258));
-        let named = Uuid::parse_str("9728d3b3-99a2-5b07-8f5f-9ba9cc14e861").unwrap();
-        assert!(EventId(named).is_of(run, 3, 258) && !EventId(named).is_of(run, 3, 259));
+        assert_eq!(EventId(id).epoch(), 3);
         let most = EventId::of(run, u64::MAX, u64::MAX).0;
         assert_eq!(most.to_string(), "1c73f7f6-c1d2-8e4b-bfff-ffffffffffff");
     }

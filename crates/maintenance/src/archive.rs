@@ -4,28 +4,58 @@
 //!
 //! 1. `{"run":{"format":"tree-agent-run","version","runId","requestId","epoch","headSeq","status"}}`, with
 //!    `deletedAt` of a run that is hidden and `segments` of a fork
-//! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","type","payload"}}` for every event, in order
+//! 2. `{"event":{"seq","id","nodeId","parentNodeId","timestamp","eventType","payload"}}` for every event, in order
 //! 3. `{"document":{…}}` for every document that the run wrote, with its place, by id
 //! 4. `{"chunk":{…}}` for every text that was added to one or replaced the earlier ones, by document and event
 //! 5. `{"session":{…}}` for every conversation of the run, by id
-//! 6. `{"end":{"events","documents","chunks","sessions","sha256"}}`: how many there were, and the SHA-256 of all bytes
-//!    before this line
+//! 6. `{"end":{"sha256"}}`: the SHA-256 of all bytes before this line
 //!
-//! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events.
+//! Nodes, plans, artifacts and the columns of the run's row are not in it: they follow from the events. The archive of
+//! a fork holds the whole log, so it can be restored without the runs before it.
 
-mod format;
-mod line;
 mod read;
 mod write;
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use tree_agent_contract::RunId;
-use tree_agent_store::{Archives, RunRecord, StoreError};
+use tree_agent_contract::session::Session;
+use tree_agent_store::{Archives, RunRecord, StoredChunk, StoredDocument, StoredEvent};
 
-use crate::{MaintenanceError, PAGE};
+use crate::MaintenanceError;
 
 pub use read::{Archive, read};
+
+/// What `format` must say.
+const FORMAT: &str = "tree-agent-run";
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Line {
+    Run(Head),
+    Event(StoredEvent),
+    Document(Box<StoredDocument>),
+    Chunk(Box<StoredChunk>),
+    Session(Box<Session>),
+    End(End),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    format: String,
+    version: u32,
+    #[serde(flatten)]
+    record: RunRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    sha256: String,
+}
 
 /// The file of a run's archive in a folder.
 pub fn path_of(folder: &Path, run: RunId) -> PathBuf {
@@ -57,20 +87,20 @@ pub async fn archive(store: &dyn Archives, run: RunId, folder: &Path) -> Result<
     let record = ended(store, run).await?;
     let file = path_of(folder, run);
     let stored = write::digest(store, &record).await?;
-    if let Ok(there) = read_blocking(&file).await
-        && there.sha256 == stored
-    {
-        return Ok(there.summary(file));
-    }
-    write::file(store, &record, &file).await?;
-    let written = read_blocking(&file).await?;
-    if written.sha256 != stored {
-        return Err(MaintenanceError::archive(
-            &file,
-            "holds something else than the store; archive the run again",
-        ));
-    }
-    Ok(written.summary(file))
+    let written = match read_blocking(&file).await {
+        Ok(there) if there.sha256 == stored => there,
+        _ => {
+            write::file(store, &record, &file).await?;
+            same(read_blocking(&file).await?, &stored, &file)?
+        }
+    };
+    Ok(Archived {
+        run_id: run,
+        file,
+        events: written.events.len() as u64,
+        documents: written.documents.len() as u64,
+        sha256: written.sha256,
+    })
 }
 
 /// Removes an archived run from the store, but for its row, and the row too when the run was deleted: after its file
@@ -92,84 +122,39 @@ pub async fn prune(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bo
         return Ok(record.deleted_at.is_some() && store.prune_run(run, record.head_seq, &sha256).await?);
     }
     let record = ended(store, run).await?;
-    if write::digest(store, &record).await? != archive.sha256 {
-        return Err(MaintenanceError::archive(
-            &file,
-            "holds something else than the store; archive the run again",
-        ));
-    }
+    let archive = same(archive, &write::digest(store, &record).await?, &file)?;
     match store.prune_run(run, record.head_seq, &archive.sha256).await? {
         true => Ok(true),
         false => Err(MaintenanceError::Moving(run)),
     }
 }
 
-/// Brings an archived run back, exactly as it was. False when it is in the store already.
+/// Brings an archived run back, exactly as it was. False when it is in the store already, which nothing overwrites.
 ///
-/// A run that this store pruned comes back only from the archive that it was pruned for. A store that does not know the
-/// run believes what the archive says of it, which the caller must want: `trusted`. Even then it takes nothing that
-/// would be of another run: the ids of nodes, artifacts and documents must follow from the log. If the log goes on with
-/// that of a run which this store has, the shared part must be the same. If this store made a run of that line itself,
-/// documents are found only by those who name the fork.
+/// The store may be another one than the run was archived from. A run that this store pruned comes back only from the
+/// archive that it was pruned for.
 ///
 /// # Errors
 /// When the file is not what it must be; nothing is written then.
-pub async fn restore(
-    store: &dyn Archives,
-    run: RunId,
-    folder: &Path,
-    trusted: bool,
-) -> Result<bool, MaintenanceError> {
+pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
     let file = path_of(folder, run);
-    let archive = read_blocking(&file).await?;
-    if archive.record.run_id != run {
-        let other = format!("holds run {}, not {run}", archive.record.run_id);
+    let Archive { record, events, documents, chunks, sessions, whole, .. } = read_blocking(&file).await?;
+    if record.run_id != run {
+        let other = format!("holds run {}, not {run}", record.run_id);
         return Err(MaintenanceError::archive(&file, other));
     }
-    // That of a pruned run has the checksum that the store recorded.
-    match store.run_record(run).await {
-        Ok(_) => {}
-        Err(StoreError::NotFound { .. }) => {
-            if !trusted {
-                return Err(MaintenanceError::archive(&file, UNKNOWN));
-            }
-            archive.check_names().map_err(|wrong| MaintenanceError::archive(&file, wrong))?;
-            check_shared(store, &file, &archive).await?;
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let Archive { record, events, documents, chunks, sessions, whole, .. } = archive;
     Ok(store.restore_run(record, events, documents, chunks, sessions, *whole).await?)
 }
 
-/// Why an archive from elsewhere is not restored unasked.
-const UNKNOWN: &str = "holds a run that this store does not know, so nothing shows whether the archive was changed; pass \
-                       --trusted if you trust where it comes from";
-
-/// Refuses a fork whose log differs from that of a run before it, as far as the store has that one.
-async fn check_shared(store: &dyn Archives, file: &Path, archive: &Archive) -> Result<(), MaintenanceError> {
-    for part in archive.record.segments.iter().rev() {
-        match store.run_record(part.writer).await {
-            Ok(known) if known.archive_sha256.is_none() => {}
-            Ok(_) | Err(StoreError::NotFound { .. }) => continue,
-            Err(error) => return Err(error.into()),
+/// The archive, if it holds what the store holds.
+fn same(archive: Archive, stored: &str, file: &Path) -> Result<Archive, MaintenanceError> {
+    match archive.sha256 == stored {
+        true => Ok(archive),
+        false => {
+            let other = "holds something else than the store; archive the run again";
+            Err(MaintenanceError::archive(file, other))
         }
-        let mut after = 0;
-        while after < part.until {
-            let limit = PAGE.min((part.until - after) as usize);
-            let events = store.stored_events(part.writer, after, limit).await?;
-            let shared = &archive.events[after as usize..];
-            if events.is_empty() || events.iter().zip(shared).any(|(ours, theirs)| ours != theirs) {
-                let other =
-                    format!("shares events with run {}, but they are not those of the store", part.writer);
-                return Err(MaintenanceError::archive(file, other));
-            }
-            after += events.len() as u64;
-        }
-        // Its log begins with those of the runs before it.
-        break;
     }
-    Ok(())
 }
 
 /// The record of a run that has ended and is all there.

@@ -6,7 +6,7 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{ArtifactId, NodeId, PlanId, RunId, RunSpec, Timestamp};
-use tree_agent_engine::{Graph, ReplayError, Run};
+use tree_agent_engine::{ReplayError, Run};
 use tree_agent_store::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow, WholeProjection};
 
 /// Events whose rows are derived together.
@@ -58,11 +58,6 @@ impl Fold {
             artifacts: BTreeMap::new(),
             fork_edits: Vec::new(),
         })
-    }
-
-    /// The graph after the events so far.
-    pub(crate) fn graph(&self) -> &Graph {
-        self.run.graph()
     }
 
     /// Folds `events` into `fold`, which is created if there is none yet.

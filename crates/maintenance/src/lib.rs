@@ -5,7 +5,6 @@ pub mod archive;
 mod error;
 mod fold;
 mod rebuild;
-mod sums;
 mod verify;
 
 pub use error::MaintenanceError;

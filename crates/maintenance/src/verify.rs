@@ -5,21 +5,14 @@ use std::fmt;
 
 use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{DocumentId, NodeId, RunId, SessionId};
+use tree_agent_contract::{DocumentId, EventId, NodeId, RunId, SessionId};
 use tree_agent_engine::Audit;
 use tree_agent_store::{Row, Segment, Store, Stored, StoredChunk, StoredEvent};
 
-use crate::sums::Sums;
 use crate::{Fold, MaintenanceError, PAGE};
-
-/// Epochs that are tried for an event of an old log, from the one of the event before it.
-const NAMED: usize = 4_096;
 
 /// Chunks of one page: each may hold a megabyte.
 const CHUNKS: usize = 100;
-
-/// Runs of this behaviour version and later ones begin with a workspace.
-const WORKSPACES: u32 = 3;
 
 /// The kind of documents of which the log names every change.
 const SCRATCHPAD: &str = DocumentKind::Scratchpad.as_str();
@@ -123,10 +116,9 @@ impl fmt::Display for Finding {
 /// - Every event was written by a holder of the run's lease, and epochs never decrease. What a fork shares was written
 ///   by the runs before it.
 /// - The log replays and keeps the invariants of [`Audit`].
-/// - What each node and each subtree has used is the sum of its calls, and nothing is counted twice or lost.
 /// - Nodes, plans, artifacts and the run's own row match the log.
 /// - The documents that the log names exist, and what they grew by is whole.
-/// - The places of documents form a tree. In a run that began with a workspace, all that the log names is below it.
+/// - The places of documents form a tree, and all that the log names is below the workspace of the run.
 /// - The conversation about each node that was researched exists.
 ///
 /// Some of them are left out from the first event on whose type is [unknown](Report::unknown).
@@ -186,8 +178,6 @@ struct Check {
     replay: Option<Replay>,
     unknown: Option<UnknownType>,
     documents: BTreeSet<DocumentId>,
-    /// The run began with a workspace.
-    has_workspace: bool,
     /// Topics of searches that needed no research.
     skipped: BTreeSet<NodeId>,
     /// The conversations about nodes that have no result yet.
@@ -204,7 +194,6 @@ struct Check {
 struct Replay {
     fold: Option<Fold>,
     audit: Audit,
-    sums: Sums,
 }
 
 impl Check {
@@ -216,10 +205,9 @@ impl Check {
             epochs: stored.epoch,
             seq: 0,
             epoch: 0,
-            replay: Some(Replay { fold: None, audit: Audit::new(), sums: Sums::default() }),
+            replay: Some(Replay { fold: None, audit: Audit::new() }),
             unknown: None,
             documents: BTreeSet::new(),
-            has_workspace: false,
             skipped: BTreeSet::new(),
             forked: BTreeMap::new(),
             sessions: BTreeSet::new(),
@@ -277,23 +265,16 @@ impl Check {
         if writer != self.writer {
             (self.writer, self.epoch) = (writer, 0);
         }
-        let of = |epoch: &u64| stored.id.is_of(writer, *epoch, stored.seq);
-        // The name-based ids of old logs do not show their epoch. Nobody has claimed a run so often as the bound.
-        let found = match stored.id.epoch() {
-            Some(epoch) => Some(epoch).filter(of).filter(|epoch| *epoch <= epochs),
-            None => {
-                (self.epoch..=epochs).take(NAMED).find(of).or_else(|| (0..self.epoch).take(NAMED).find(of))
-            }
-        };
-        if let Some(epoch) = found.filter(|epoch| *epoch >= self.epoch) {
-            self.epoch = epoch;
-        } else if let Some(epoch) = found {
-            let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
-            self.note(Subject::Event(stored.seq), message);
-        } else {
+        let epoch = stored.id.epoch();
+        if epoch > epochs || stored.id != EventId::of(writer, epoch, stored.seq) {
             let of = if writer == self.run { "the run".to_owned() } else { format!("run {writer}") };
             let message = format!("its id {} was made by no holder of {of}'s lease", stored.id);
             self.note(Subject::Event(stored.seq), message);
+        } else if epoch < self.epoch {
+            let message = format!("was written in epoch {epoch}, after an event of epoch {}", self.epoch);
+            self.note(Subject::Event(stored.seq), message);
+        } else {
+            self.epoch = epoch;
         }
     }
 
@@ -302,7 +283,6 @@ impl Check {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
             EventBody::ToolCallResult(e) => self.documents.extend(e.answer.map(|answer| answer.document_id)),
-            EventBody::RunCreated(e) => self.has_workspace = e.behaviour_version >= WORKSPACES,
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
             EventBody::PlanDocumentUpdated(e) => {
                 self.documents.insert(e.document_id);
@@ -325,7 +305,6 @@ impl Check {
         }
         let Some(replay) = &mut self.replay else { return };
         replay.audit.event(event);
-        replay.sums.event(event);
         if let Err(error) = Fold::extend(&mut replay.fold, std::slice::from_ref(event)) {
             let audit = std::mem::take(&mut replay.audit);
             self.replay = None;
@@ -377,12 +356,7 @@ impl Check {
         }
         let workspace = DocumentId::workspace(self.segments.first().map_or(self.run, |part| part.writer));
         if !parents.contains_key(&workspace) {
-            if self.has_workspace {
-                self.note(
-                    Subject::Document(workspace),
-                    "the run began with this workspace, but it is not there",
-                );
-            }
+            self.note(Subject::Document(workspace), "the run began with this workspace, but it is not there");
             return;
         }
         let named: Vec<DocumentId> =
@@ -407,9 +381,6 @@ impl Check {
         if let Some(replay) = self.replay.take() {
             self.audited(replay.audit);
             if let Some(fold) = replay.fold {
-                for message in replay.sums.differences(fold.graph()) {
-                    self.note(Subject::Log, message);
-                }
                 self.findings.extend(differences(&stored.rows, &fold.whole().rows(self.run)));
             }
         }

@@ -171,7 +171,7 @@ pub(crate) fn together(
 impl Inherited {
     /// The first event at which its text is known.
     fn created_seq(&self) -> u64 {
-        self.stored.created_seq.unwrap_or(self.stored.base_seq)
+        self.stored.created_seq
     }
 
     /// The pieces up to an event, and the first of them that belongs to the text then; none if its body does.

@@ -63,17 +63,13 @@ enum Action {
     },
     /// Bring archived runs back as they were
     ///
-    /// A run that this store pruned comes back from its own archive only. Nothing protects the archive of another run
-    /// from changes: --trusted takes it nevertheless, also one of a run that was deleted here.
+    /// The store may be another one than the runs were archived from. A run that it has is left as it is.
     Restore {
         /// The folder of the archives
         folder: PathBuf,
         /// The runs
         #[arg(value_name = "RUN", required = true)]
         runs: Vec<RunId>,
-        /// Believe what the archives of runs say that this store does not know
-        #[arg(long)]
-        trusted: bool,
         #[command(flatten)]
         store: StoreArgs,
     },
@@ -145,11 +141,11 @@ impl Log {
                     }
                 }
             }
-            Action::Restore { folder, runs, trusted, store } => {
+            Action::Restore { folder, runs, store } => {
                 let store = store.open().await?;
                 let mut list = context.out.is_json().then(|| context.out.list());
                 for run in runs {
-                    let restored = restore(&*store, *run, folder, *trusted).await.map_err(failed)?;
+                    let restored = restore(&*store, *run, folder).await.map_err(failed)?;
                     if let Some(list) = &mut list {
                         list.item(&json!({"runId": run, "restored": restored}))?;
                     } else {

@@ -9,9 +9,9 @@ use flate2::write::GzEncoder;
 use sha2::{Digest, Sha256};
 use tree_agent_contract::text::hex;
 use tree_agent_security::private_files;
-use tree_agent_store::{Archives, RunRecord};
+use tree_agent_store::{Archives, RunRecord, Segment};
 
-use super::format::{End, EventLine, Head, Line};
+use super::{End, FORMAT, Head, Line, VERSION};
 use crate::{MaintenanceError, PAGE};
 
 /// Documents of one page: each may hold a megabyte.
@@ -58,8 +58,8 @@ pub(super) async fn file(
         Compression::default(),
     );
     let mut out = Digested { out: gzip, digest: Sha256::new() };
-    let [events, documents, chunks, sessions] = lines(store, record, &mut out, file).await?;
-    let end = Line::End(End { events, documents, chunks, sessions, sha256: out.sha256() });
+    lines(store, record, &mut out, file).await?;
+    let end = Line::End(End { sha256: out.sha256() });
     out.line(&end).map_err(failed)?;
     let written =
         out.out.finish().and_then(|buffer| buffer.into_inner().map_err(io::IntoInnerError::into_error));
@@ -69,56 +69,47 @@ pub(super) async fn file(
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
 }
 
-/// Every line but the last; how many events, documents, chunks and conversations that were.
+/// Every line but the last.
 async fn lines<W: Write>(
     store: &dyn Archives,
     record: &RunRecord,
     out: &mut Digested<W>,
     file: &Path,
-) -> Result<[u64; 4], MaintenanceError> {
-    let failed = |e: io::Error| MaintenanceError::file(file, e);
+) -> Result<(), MaintenanceError> {
     let run = record.run_id;
-    out.line(&Line::Run(Head::of(record))).map_err(failed)?;
+    let mut line = |line: Line| out.line(&line).map_err(|e| MaintenanceError::file(file, e));
+    // All of it is stored under the run itself when it comes back.
+    let segments = record.segments.iter().map(|part| Segment { run, ..*part }).collect();
+    let record = RunRecord { segments, ..record.clone() };
+    line(Line::Run(Head { format: FORMAT.to_owned(), version: VERSION, record: record.clone() }))?;
     let mut seq = 0;
     while seq < record.head_seq {
         let page = store.stored_events(run, seq, PAGE).await?;
-        if page.is_empty() {
+        let Some(last) = page.last() else {
             return Err(MaintenanceError::Head { run, head_seq: record.head_seq, last_seq: seq });
-        }
-        for event in page {
-            seq = event.seq;
-            let line = EventLine::of(event).map_err(|e| failed(e.into()))?;
-            out.line(&Line::Event(line)).map_err(failed)?;
-        }
+        };
+        seq = last.seq;
+        page.into_iter().try_for_each(|event| line(Line::Event(event)))?;
     }
-    let (mut documents, mut after) = (0, None);
+    let mut after = None;
     loop {
         let page = store.run_documents(run, after, DOCUMENTS).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.document.id);
-        for document in page {
-            documents += 1;
-            out.line(&Line::Document(Box::new(document))).map_err(failed)?;
-        }
+        page.into_iter().try_for_each(|document| line(Line::Document(Box::new(document))))?;
     }
-    let (mut chunks, mut after) = (0, None);
+    let mut after = None;
     loop {
         let page = store.document_chunks(run, after, DOCUMENTS).await?;
         let Some(last) = page.last() else { break };
         after = Some((last.document_id, last.seq));
-        for chunk in page {
-            chunks += 1;
-            out.line(&Line::Chunk(Box::new(chunk))).map_err(failed)?;
-        }
+        page.into_iter().try_for_each(|chunk| line(Line::Chunk(Box::new(chunk))))?;
     }
-    let (mut sessions, mut after) = (0, None);
+    let mut after = None;
     loop {
         let page = store.run_sessions(run, after, DOCUMENTS).await?;
-        let Some(last) = page.last() else { return Ok([seq, documents, chunks, sessions]) };
+        let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.id.clone());
-        for session in page {
-            sessions += 1;
-            out.line(&Line::Session(Box::new(session))).map_err(failed)?;
-        }
+        page.into_iter().try_for_each(|session| line(Line::Session(Box::new(session))))?;
     }
 }

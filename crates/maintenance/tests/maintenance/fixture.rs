@@ -8,7 +8,7 @@ use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, Document
 use tree_agent_contract::session::{Session, SessionMessage, Speaker};
 use tree_agent_contract::{DocumentId, Event, EventBody, RunId, SessionId};
 use tree_agent_engine::Run;
-use tree_agent_maintenance::{MaintenanceError, Report, archive, verify};
+use tree_agent_maintenance::{Report, verify};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_store::{AppendOutcome, Archives, Claim, Created, NewRun, Projection, RunAppend};
@@ -105,6 +105,11 @@ impl Fixture {
         self.write_with(name, async |_| {}).await
     }
 
+    /// Another store of the same kind, with nothing in it.
+    pub async fn another(&self) -> Self {
+        if self.is_postgres() { Self::postgres().await } else { Self::embedded().await }
+    }
+
     pub fn is_postgres(&self) -> bool {
         matches!(self.raw, Raw::Postgres(_))
     }
@@ -159,11 +164,6 @@ impl Fixture {
     }
 }
 
-/// Restores an archive of any run.
-pub async fn restore(store: &dyn Archives, run: RunId, folder: &Path) -> Result<bool, MaintenanceError> {
-    archive::restore(store, run, folder, true).await
-}
-
 /// The recorded runs.
 pub const RECORDED: [&str; 5] = ["failures", "offline", "replan", "retries", "search"];
 
@@ -178,10 +178,15 @@ fn project(run: &Run, events: &[Event]) -> Projection {
     Projection::of(events, run.graph())
 }
 
-/// The documents that events name, each below that of its parent or node. Now and then a text is replaced.
+/// The documents that events name, each below that of its parent or node, and the workspace. Now and then a text is
+/// replaced.
 fn documents(run: &Run, events: &[Event]) -> Vec<DocumentOp> {
     let named = events.iter().flat_map(|event| {
         let (id, kind) = match &event.body {
+            EventBody::RunCreated(_) => {
+                let workspace = document(event, DocumentId::workspace(event.run_id), DocumentKind::Workspace);
+                return vec![DocumentOp::Create(workspace)];
+            }
             EventBody::ScratchpadLinked(e) => (e.scratchpad_doc_id, DocumentKind::Scratchpad),
             EventBody::ArtifactCreated(e) => match e.document_id {
                 Some(id) => (id, DocumentKind::Artifact),
@@ -203,8 +208,9 @@ fn documents(run: &Run, events: &[Event]) -> Vec<DocumentOp> {
         };
         let (seq, at) = (event.seq, event.timestamp);
         let parent = above.and_then(|node| run.graph().node(node)?.scratchpad_doc_id);
-        let link = parent.map(|parent| DocumentOp::Link { parent, child: id, seq, at });
-        std::iter::once(DocumentOp::Create(document(event, id, kind))).chain(link).collect()
+        let parent = parent.unwrap_or(DocumentId::workspace(run.origin()));
+        let link = DocumentOp::Link { parent, child: id, seq, at };
+        vec![DocumentOp::Create(document(event, id, kind)), link]
     });
     named.collect()
 }

@@ -6,21 +6,21 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::{Event, NodeId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::Run;
-use tree_agent_maintenance::archive::{archive, prune};
+use tree_agent_maintenance::archive::{archive, prune, restore};
 use tree_agent_maintenance::rebuild;
 use tree_agent_store::{Created, NewFork, RunRow, StoreError};
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, restore};
+use crate::fixture::Fixture;
 
 /// A fork of the run at its head, which has ended like that.
-pub async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {
+async fn fork(f: &Fixture, n: u128, parent: RunId) -> RunId {
     let head = f.store.run(parent).await.unwrap().head_seq;
     fork_at(f, n, parent, head).await
 }
 
 /// A fork of the run at the event `seq`, made after the run has written its last one.
-pub async fn fork_at(f: &Fixture, n: u128, parent: RunId, seq: u64) -> RunId {
+async fn fork_at(f: &Fixture, n: u128, parent: RunId, seq: u64) -> RunId {
     let log = f.store.read(parent, 0, usize::MAX).await.unwrap();
     let new = new_fork(n, parent, &log, seq);
     let run_id = new.run_id;
@@ -81,14 +81,14 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
 }
 
 /// The last event of the decision that the event `seq` belongs to.
-pub fn end_of_decision(log: &[Event], seq: usize) -> u64 {
+fn end_of_decision(log: &[Event], seq: usize) -> u64 {
     let at = log[seq - 1].timestamp;
     log.iter().filter(|event| event.timestamp == at).map(|event| event.seq).max().unwrap()
 }
 
 /// The fork does what `log` says after what it shares, up to the event `until` of that log. Everything is later by so
 /// much as the fork was made after the log.
-pub async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
+async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
     let own = f.store.read(fork, 0, usize::MAX).await.unwrap();
     let (shared, first) = (own.len() - 1, own.last().unwrap());
     let shift = first.timestamp.micros() - log[shared - 1].timestamp.micros();
@@ -172,7 +172,7 @@ pub async fn a_fork_with_work_of_its_own_is_verified_archived_and_restored(f: Fi
         for run in [part, idle, of_whole] {
             is_sound(&f, run, name).await;
         }
-        let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+        let other = f.another().await;
         assert!(restore(&*other.store, whole, folder.path()).await.unwrap());
         assert_eq!(seen(&other, whole).await, before[0], "{name}");
         is_sound(&other, whole, name).await;
@@ -279,9 +279,27 @@ pub async fn an_archive_of_a_fork_restores_alone(f: Fixture) {
     let fork = fork(&f, 1, run).await;
     let before = seen(&f, fork).await;
     archive(&*f.store, fork, folder.path()).await.unwrap();
-    let other = if f.is_postgres() { Fixture::postgres().await } else { Fixture::embedded().await };
+    let other = f.another().await;
     assert!(restore(&*other.store, fork, folder.path()).await.unwrap());
     assert_eq!(seen(&other, fork).await, before);
     assert_eq!(other.findings(fork).await, Vec::<String>::new());
     assert_eq!(other.store.run(fork).await.unwrap(), f.store.run(fork).await.unwrap());
+}
+
+pub async fn of_forks_alone_the_oldest_has_the_documents(f: Fixture) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = f.write("offline").await;
+    let first = fork(&f, 5, run).await;
+    let second = fork(&f, 4, first).await;
+    let id = f.store.run_documents(run, None, 1).await.unwrap().remove(0).document.id;
+    for run in [second, first, run] {
+        archive(&*f.store, run, folder.path()).await.unwrap();
+    }
+    let other = f.another().await;
+    // The younger one comes back first, and has them until the older one is there.
+    for (back, expected) in [(second, second), (first, first), (run, run)] {
+        assert!(restore(&*other.store, back, folder.path()).await.unwrap());
+        assert_eq!(other.store.document(id).await.unwrap().run_id, Some(expected), "{back}");
+    }
+    assert_eq!(other.findings(second).await, Vec::<String>::new());
 }

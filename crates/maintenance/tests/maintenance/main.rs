@@ -4,7 +4,6 @@
 
 mod archive;
 mod fixture;
-mod forged;
 mod forks;
 mod rebuild;
 mod verify;
@@ -39,6 +38,7 @@ contract! {
     verify::a_missing_conversation_is_told,
     verify::text_that_is_missing_moved_or_strange_is_told,
     verify::places_that_cannot_be_are_told,
+    verify::a_missing_workspace_is_told,
     verify::an_unknown_run_is_an_error,
     forks::a_fork_is_verified_and_rebuilt,
     forks::a_fork_with_work_of_its_own_is_verified_archived_and_restored,
@@ -47,11 +47,12 @@ contract! {
     forks::forks_outlive_the_run_that_they_fork,
     forks::forks_outlive_their_origin_whatever_their_clocks_say,
     forks::an_archive_of_a_fork_restores_alone,
+    forks::of_forks_alone_the_oldest_has_the_documents,
     archive::runs_come_back_as_they_were,
     archive::what_is_archived_says_so,
     archive::nothing_is_removed_without_its_archive,
     archive::a_pruned_run_comes_back_only_from_its_own_archive,
-    archive::an_archive_brings_documents_of_its_own_run_alone,
+    archive::a_run_of_the_store_is_not_overwritten,
     archive::an_archive_is_of_the_run_that_it_is_named_for_and_has_nothing_after_its_end,
     archive::events_of_a_newer_version_come_back_byte_for_byte,
     archive::every_step_can_be_repeated,
@@ -59,13 +60,6 @@ contract! {
     archive::a_deleted_run_is_pruned_with_its_row_and_restored_hidden,
     archive::only_ended_runs_of_some_age_are_chosen,
     archive::an_ended_month_goes_as_a_whole_and_comes_back,
-    forged::an_archive_takes_over_no_other_run,
-    forged::a_fork_from_elsewhere_answers_for_no_run_of_the_store,
-    forged::an_archive_from_elsewhere_is_taken_by_those_who_trust_it,
-    forged::an_archive_with_numbers_and_names_that_cannot_be_is_refused,
-    forged::a_fork_shares_what_the_store_has_of_the_runs_before_it,
-    forged::of_forks_alone_the_oldest_has_the_documents,
-    forged::the_segments_of_an_archive_are_those_of_its_log,
     rebuild::everything_derived_is_mended,
     rebuild::a_broken_log_is_left_alone,
     rebuild::a_log_of_a_newer_version_is_left_alone,

@@ -179,7 +179,6 @@ pub async fn places_that_cannot_be_are_told(f: Fixture) {
     let stored = f.store.stored(run).await.unwrap();
     let edges: Vec<_> = stored.documents.iter().filter_map(|d| Some((d.id, d.edge?))).collect();
     let (child, edge) = edges[0];
-    let parent = edge.parent_id;
     let place = async |sql: &str| {
         f.damage(run, &format!("UPDATE tree_agent_documents SET {sql} WHERE linked_seq = {}", edge.seq))
             .await;
@@ -192,28 +191,22 @@ pub async fn places_that_cannot_be_are_told(f: Fixture) {
         &format!("UPDATE tree_agent_documents SET linked_seq = {} WHERE linked_seq = 1000000", edge.seq),
     )
     .await;
-    assert_eq!(
-        place("parent_id = {run}").await,
-        [format!("document {child}: it is below document {run}, which is not there")]
-    );
+    let expected = format!("document {child}: it is below document {run}, which is not there");
+    assert!(place("parent_id = {run}").await.contains(&expected));
+    let workspace = DocumentId::workspace(run);
+    let expected = format!("document {child}: it is not below the workspace {workspace} of its run");
+    assert!(place("parent_id = NULL").await.contains(&expected));
     assert!(place("parent_id = id").await.contains(&format!("document {child}: it is above itself")));
     assert!(!f.report(run).await.can_be_rebuilt());
-    // Below the workspace, if there is one.
-    let (postgres, embedded) = ("'{id}'::uuid", "x'{id}'");
+}
+
+pub async fn a_missing_workspace_is_told(f: Fixture) {
+    let run = f.write("retries").await;
     let workspace = DocumentId::workspace(run);
-    let insert = |literal: &str| {
-        let id = literal.replace("{id}", &workspace.0.simple().to_string());
-        format!(
-            "INSERT INTO tree_agent_documents (run_id, id, type_key, title, body, created_at, updated_at, base_seq) \
-             SELECT run_id, {id}, 'document.tree_agent.workspace', 'W', '', created_at, updated_at, 1 \
-             FROM tree_agent_documents WHERE run_id = {{run}} LIMIT 1"
-        )
-    };
-    f.damage_either(run, &insert(postgres), &insert(embedded)).await;
-    let found = f.findings(run).await;
-    let root = DocumentId::scratchpad(NodeId::root(run));
-    let expected = format!("document {root}: it is not below the workspace {workspace} of its run");
-    assert!(found.contains(&expected), "{expected} is not in {found:?} (above {child} was {parent})");
+    let delete = "DELETE FROM tree_agent_documents WHERE type_key = 'document.tree_agent.workspace'";
+    f.damage(run, delete).await;
+    let expected = format!("document {workspace}: the run began with this workspace, but it is not there");
+    assert!(f.findings(run).await.contains(&expected));
 }
 
 pub async fn an_unknown_run_is_an_error(f: Fixture) {

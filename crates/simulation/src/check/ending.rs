@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunStatus, SessionId, Timestamp};
-use tree_agent_engine::{Graph, Names};
+use tree_agent_engine::Graph;
 use tree_agent_store::{PlacedDocument, PlanRow, Projection};
 
 use super::forks::check_fork;
@@ -127,18 +127,9 @@ fn check_tree(model: &Model, id: RunId, run: &StoredRun, note: &mut impl FnMut(S
     let above =
         |run: &RunId| model.runs.get(run).and_then(|run| run.fork.as_ref()).map(|of| of.parent_run_id);
     let origin = std::iter::successors(Some(id), above).last().unwrap_or(id);
-    let mut names = Names::new(origin);
-    for (_, event) in &run.log {
-        if let Err(wrong) = names.event(event) {
-            note(format!("event {}: {wrong}", event.seq));
-        }
-    }
     let workspace = DocumentId::workspace(origin);
     let has_workspace = documents.contains_key(&workspace);
     for (document, placed) in &documents {
-        if !names.has(&placed.document) {
-            note(format!("document {document} is not named after the log"));
-        }
         let above = |at: &DocumentId| documents.get(at).and_then(|placed| placed.parent_id);
         let top = std::iter::successors(Some(*document), above).last();
         if has_workspace && top != Some(workspace) {

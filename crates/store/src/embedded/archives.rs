@@ -195,7 +195,7 @@ pub(super) fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
     };
     let dropped_bytes = row.get::<_, i64>(9).map_err(map_error)? as u64;
     let base_seq = row.get::<_, i64>(10).map_err(map_error)? as u64;
-    let created_seq = Some(row.get::<_, i64>(11).map_err(map_error)? as u64);
+    let created_seq = row.get::<_, i64>(11).map_err(map_error)? as u64;
     let edge = edge(row, 12).map_err(map_error)?;
     Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge })
 }
@@ -313,7 +313,7 @@ fn restore(
                 document.updated_at.micros(),
                 dropped_bytes as i64,
                 base_seq as i64,
-                created_seq.unwrap_or(base_seq) as i64,
+                created_seq as i64,
                 edge.map(|edge| edge.parent_id.0),
                 edge.map(|edge| edge.seq as i64),
                 edge.map(|edge| edge.at.micros()),

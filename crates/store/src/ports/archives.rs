@@ -70,7 +70,8 @@ pub trait Archives: Store {
 }
 
 /// What a run's row says that does not follow from its log.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RunRecord {
     /// The run.
     pub run_id: RunId,
@@ -83,10 +84,13 @@ pub struct RunRecord {
     /// Where it stands.
     pub status: RunStatus,
     /// The checksum of its archive: the one that it was pruned for, or the one that it is restored from.
+    #[serde(skip)]
     pub archive_sha256: Option<String>,
     /// When it was deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Timestamp>,
     /// The parts of its log that runs before it have written; empty if it is no fork.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
 }
 
@@ -98,14 +102,11 @@ pub struct StoredDocument {
     #[serde(flatten)]
     pub document: Document,
     /// Bytes that its body has lost from its beginning.
-    #[serde(default)]
     pub dropped_bytes: u64,
     /// The last event before its chunks.
-    #[serde(default)]
     pub base_seq: u64,
-    /// The first event at which its text is known; none in archives of older versions, where it is `base_seq`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub created_seq: Option<u64>,
+    /// The first event at which its text is known.
+    pub created_seq: u64,
     /// Its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge: Option<StoredEdge>,

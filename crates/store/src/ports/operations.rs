@@ -122,7 +122,8 @@ const fn is_false(value: &bool) -> bool {
 }
 
 /// An event as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct StoredEvent {
     /// Its place.
     pub seq: u64,
@@ -135,9 +136,26 @@ pub struct StoredEvent {
     /// Its time.
     pub timestamp: Timestamp,
     /// Its type, such as `tree.node_created`.
+    #[serde(rename = "type")]
     pub event_type: String,
     /// Its payload as JSON text.
+    #[serde(with = "raw_json")]
     pub payload: String,
+}
+
+/// JSON text within other JSON, byte for byte.
+mod raw_json {
+    use serde::ser::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(text: &str, to: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(text).map_err(S::Error::custom)?.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+        Box::<RawValue>::deserialize(from).map(|raw| raw.get().to_owned())
+    }
 }
 
 /// Everything that can be derived from the whole log of a run.

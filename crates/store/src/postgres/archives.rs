@@ -208,7 +208,7 @@ pub(super) fn document(row: &Row) -> Result<StoredDocument, StoreError> {
         updated_at: row.get::<_, Time>(8).0,
     };
     let (dropped_bytes, base_seq) = (row.get::<_, i64>(9) as u64, row.get::<_, i64>(10) as u64);
-    let created_seq = Some(row.get::<_, i64>(11) as u64);
+    let created_seq = row.get::<_, i64>(11) as u64;
     Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge: edge(row, 12) })
 }
 
@@ -433,7 +433,7 @@ async fn insert_document(
                 &Time(document.updated_at),
                 &(dropped_bytes as i64),
                 &(base_seq as i64),
-                &(created_seq.unwrap_or(base_seq) as i64),
+                &(created_seq as i64),
                 &edge.map(|edge| edge.parent_id.0),
                 &edge.map(|edge| edge.seq as i64),
                 &edge.map(|edge| Time(edge.at)),
