@@ -11,7 +11,7 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::{Budgets, DocumentId, RunId, RunSpec, SearchConfig, Strategy, Timestamp};
 use tree_agent_engine::{CallInput, CallOutput, Decision, Input, Run, start};
-use tree_agent_mirror::{Change, Growth, LocalDisk, Mirror, ReadLimits, Record, Root};
+use tree_agent_mirror::{Change, Growth, LocalDisk, Mirror, Record, Root};
 
 /// Sizes of the tree, in nodes.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
@@ -79,7 +79,7 @@ impl Search {
         let now = Timestamp::from_millis(1_000_000);
         let begun = start(id, spec, now);
         let root = Root::open(dir, "the benchmark").expect("a new folder");
-        let folder = root.read(ReadLimits::default()).expect("it is empty");
+        let folder = root.read().expect("it is empty");
         let mut search = Self {
             run: Run::begin(&begun.events[0]).expect("it begins"),
             now,

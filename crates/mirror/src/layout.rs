@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::de::{Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest as _, Sha256};
 use tree_agent_contract::limits;
@@ -66,48 +66,6 @@ fn title_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::E
         return Err(D::Error::custom(message));
     }
     Ok(title)
-}
-
-/// The content of a `children.json`: its first entries, and how many more it lists.
-#[derive(Debug)]
-pub(crate) struct ChildList {
-    pub(crate) entries: Vec<ListedChild>,
-    pub(crate) left_out: usize,
-}
-
-impl ChildList {
-    /// Reads at most `most` entries.
-    pub(crate) fn read(json: &str, most: usize) -> Result<Self, serde_json::Error> {
-        struct List(usize);
-        impl<'de> Visitor<'de> for List {
-            type Value = ChildList;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list of {title, slug}")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ChildList, A::Error> {
-                let mut slugs = std::collections::HashSet::new();
-                let mut list = ChildList { entries: Vec::new(), left_out: 0 };
-                while list.entries.len() < self.0 {
-                    let Some(entry) = seq.next_element::<ListedChild>()? else { return Ok(list) };
-                    if !slugs.insert(entry.slug.clone()) {
-                        let message = format!("the slug {:?} is listed twice", entry.slug);
-                        return Err(A::Error::custom(message));
-                    }
-                    list.entries.push(entry);
-                }
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    list.left_out += 1;
-                }
-                Ok(list)
-            }
-        }
-        let mut json = serde_json::Deserializer::from_str(json);
-        let list = json.deserialize_seq(List(most))?;
-        json.end()?;
-        Ok(list)
-    }
 }
 
 /// The SHA-256 of a file's content.

@@ -13,8 +13,8 @@
 //! ```
 //!
 //! [`Root`] locks a folder, [`Root::read`] reads it into a [`Folder`], and [`Mirror`] writes it node by node. A
-//! folder may come from anybody and may have been edited by hand: everything wrong is a [`Problem`] with file, line
-//! and column, and nothing is written before all of it has been read. The log stays the truth: whatever a crash left
+//! folder may have been edited by hand: everything wrong is a [`Problem`] with file, line and column, and nothing is
+//! written before all of it has been read. The log stays the truth: whatever a crash left
 //! out of a folder can be written again from the log ([`Mirror::record`]), and [`edits`] tells a folder that is
 //! merely behind from one that somebody changed.
 
@@ -36,6 +36,6 @@ pub use error::{MirrorError, Problem, Problems};
 pub use export::{Export, ExportedNode};
 pub use growth::{Change, Growth};
 pub use layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, join};
-pub use read::{Folder, FolderNode, ReadLimits, title_beside};
+pub use read::{Folder, FolderNode, title_beside};
 pub use root::Root;
 pub use write::{Mirror, Record};

@@ -1,7 +1,7 @@
 //! Reads a folder and everything below it.
 //!
 //! Every file is read before anything is decided, so all problems are told together. Symbolic links are refused: they
-//! could lead out of the folder, or round in a circle.
+//! lead out of the folder, or round in a circle.
 
 use std::collections::{HashSet, VecDeque};
 use std::fs::Metadata;
@@ -10,36 +10,11 @@ use std::path::{Path, PathBuf};
 
 use tree_agent_contract::limits;
 use tree_agent_contract::search::Expansion;
-use tree_agent_contract::text::count;
 
 use crate::error::{MirrorError, Problem, Problems};
 use crate::layout::{
-    CHILDREN_JSON, ChildList, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, folder, join, temporary,
+    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, folder, join, temporary,
 };
-
-/// Bytes of a `node.json`.
-const NODE_BYTES: u64 = 64 * 1024;
-/// Bytes of a `children.json`.
-const CHILDREN_BYTES: u64 = 16 * 1024 * 1024;
-/// Problems after which reading ends.
-const MAX_PROBLEMS: usize = 100;
-
-/// How much of a folder is read. What exceeds a limit is left out and named in [`Folder::notices`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadLimits {
-    /// Nodes in all.
-    pub nodes: usize,
-    /// Entries of one `children.json`.
-    pub children: usize,
-    /// Levels below the root.
-    pub depth: u32,
-}
-
-impl Default for ReadLimits {
-    fn default() -> Self {
-        Self { nodes: 100_000, children: 1_000, depth: 64 }
-    }
-}
 
 /// What a folder holds.
 #[derive(Debug)]
@@ -51,14 +26,12 @@ pub struct Folder {
     pub document: Option<Digest>,
     /// Every node, parents before their children, siblings in the order of `children.json`.
     pub nodes: Vec<FolderNode>,
-    /// What was left out or left alone, and why.
+    /// What was left alone, and why.
     pub notices: Vec<Problem>,
     /// Files that were being written when a process died.
     pub(crate) leftovers: Vec<PathBuf>,
     /// Nodes whose `node.json` is there and holds nothing.
     pub(crate) emptied: HashSet<String>,
-    /// The paths of nodes whose `children.json` lists more than was taken.
-    pub(crate) cut: HashSet<String>,
 }
 
 /// A node as its folder shows it.
@@ -118,7 +91,7 @@ impl Folder {
     pub fn document(&self, node: &FolderNode) -> Result<Option<String>, MirrorError> {
         let Some(digest) = node.document else { return Ok(None) };
         let relative = PathBuf::from(&node.path).join(DOCUMENT_MD);
-        let problem = match content(&self.dir, &relative, limits::DOCUMENT_BYTES as u64) {
+        let problem = match content(&self.dir, &relative) {
             Ok(Some(text)) if Digest::of(&text) == digest => return Ok(Some(text)),
             Ok(_) => Problem::new(relative, "was changed while it was read; run the command again"),
             Err(problem) => problem,
@@ -131,7 +104,7 @@ impl Folder {
         self.children.is_none()
     }
 
-    /// The entries of a `children.json`, as far as they were taken.
+    /// The entries of a `children.json`.
     pub(crate) fn entries(&self, children: &[usize]) -> Vec<ListedChild> {
         let nodes = children.iter().map(|&index| &self.nodes[index]);
         nodes.map(|node| ListedChild { title: node.listed_title.clone(), slug: node.slug.clone() }).collect()
@@ -143,12 +116,12 @@ pub fn title_beside(document: &Path) -> Option<String> {
     if document.file_name()? != DOCUMENT_MD {
         return None;
     }
-    let text = content(document.parent()?, Path::new(NODE_JSON), NODE_BYTES).ok()??;
+    let text = content(document.parent()?, Path::new(NODE_JSON)).ok()??;
     Some(serde_json::from_str::<NodeFile>(&text).ok()?.title)
 }
 
 /// Reads the folder `dir`.
-pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError> {
+pub(crate) fn read(dir: &Path) -> Result<Folder, MirrorError> {
     let folder = Folder {
         dir: dir.to_owned(),
         children: None,
@@ -157,15 +130,11 @@ pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError
         notices: Vec::new(),
         leftovers: Vec::new(),
         emptied: HashSet::new(),
-        cut: HashSet::new(),
     };
-    let mut reader = Reader { limits, folder, problems: Vec::new(), due: VecDeque::new() };
+    let mut reader = Reader { folder, problems: Vec::new(), due: VecDeque::new() };
     reader.folder.document = reader.document("");
     reader.folder.children = reader.list("", 0);
     while let Some(index) = reader.due.pop_front() {
-        if reader.problems.len() >= MAX_PROBLEMS {
-            break;
-        }
         reader.node(index);
     }
     match reader.problems {
@@ -175,7 +144,6 @@ pub(crate) fn read(dir: &Path, limits: ReadLimits) -> Result<Folder, MirrorError
 }
 
 struct Reader {
-    limits: ReadLimits,
     folder: Folder,
     problems: Vec<Problem>,
     /// Nodes whose folders are still to be read.
@@ -214,13 +182,12 @@ impl Reader {
     /// Reads the `document.md` of the node at `path`.
     fn document(&mut self, path: &str) -> Option<Digest> {
         let relative = join(path, DOCUMENT_MD);
-        let text = match content(&self.folder.dir, Path::new(&relative), limits::DOCUMENT_BYTES as u64) {
-            Ok(text) => text?,
-            Err(problem) => {
-                self.problem(problem);
-                return None;
-            }
-        };
+        let text = self.content(&relative)?;
+        if text.len() > limits::DOCUMENT_BYTES {
+            let (bytes, most) = (text.len(), limits::DOCUMENT_BYTES);
+            self.problem(Problem::new(relative, format!("is {bytes} bytes long; at most {most} are read")));
+            return None;
+        }
         if text.trim().is_empty() {
             self.folder.notices.push(Problem::new(relative, "is empty, so its topic is not finished"));
             return None;
@@ -231,45 +198,17 @@ impl Reader {
     /// Reads the `children.json` of the node at `path` and adds its entries.
     fn list(&mut self, path: &str, depth: u32) -> Option<Vec<usize>> {
         let relative = join(path, CHILDREN_JSON);
-        let found = match content(&self.folder.dir, Path::new(&relative), CHILDREN_BYTES) {
-            Ok(found) => found,
-            Err(problem) => {
-                self.problem(problem);
-                None
-            }
-        };
-        let list = found.and_then(|text| match ChildList::read(&text, self.limits.children) {
-            Ok(list) => Some(list),
-            Err(error) => {
-                self.problem(placed(&relative, &error));
-                None
-            }
-        });
-        self.look_around(path, list.as_ref());
-        let ChildList { mut entries, left_out } = list?;
-        if left_out > 0 {
-            let message = format!(
-                "lists {} children; the first {} are taken and the others are left alone",
-                entries.len() + left_out,
-                entries.len()
-            );
-            self.folder.notices.push(Problem::new(&relative, message));
-            self.folder.cut.insert(path.to_owned());
-        }
-        let room = match depth < self.limits.depth {
-            true => self.limits.nodes.saturating_sub(self.folder.nodes.len()),
-            false => 0,
-        };
-        if entries.len() > room {
-            let limit = match depth < self.limits.depth {
-                true => format!("at most {}", count(self.limits.nodes, "node")),
-                false => format!("at most {}", count(self.limits.depth as usize, "level")),
-            };
-            let message =
-                format!("{} of its children are left alone: a folder has {limit}", entries.len() - room);
-            self.folder.notices.push(Problem::new(&relative, message));
-            self.folder.cut.insert(path.to_owned());
-            entries.truncate(room);
+        let text = self.content(&relative);
+        let read = text.map(|text| serde_json::from_str::<Vec<ListedChild>>(&text));
+        let entries =
+            read.and_then(|read| read.map_err(|error| self.problem(placed(&relative, &error))).ok());
+        self.look_around(path, entries.as_deref().unwrap_or_default());
+        let entries = entries?;
+        let mut slugs = HashSet::new();
+        if let Some(twice) = entries.iter().find(|entry| !slugs.insert(&entry.slug)) {
+            let message = format!("the slug {:?} is listed twice", twice.slug);
+            self.problem(Problem::new(relative, message));
+            return None;
         }
         Some(entries.into_iter().map(|entry| self.add(path, depth + 1, entry)).collect())
     }
@@ -290,11 +229,8 @@ impl Reader {
     }
 
     /// Notes folders that are not listed, and files that were being written.
-    fn look_around(&mut self, path: &str, list: Option<&ChildList>) {
-        // Whatever a list leaves out is named once, with the list.
-        let is_cut = list.is_some_and(|list| list.left_out > 0);
-        let listed: HashSet<&str> =
-            list.into_iter().flat_map(|list| &list.entries).map(|entry| entry.slug.as_str()).collect();
+    fn look_around(&mut self, path: &str, list: &[ListedChild]) {
+        let listed: HashSet<&str> = list.iter().map(|entry| entry.slug.as_str()).collect();
         let dir = folder(&self.folder.dir, path);
         let names = std::fs::read_dir(&dir).and_then(|entries| {
             entries.map(|entry| entry.map(|e| e.file_name().to_string_lossy().into_owned())).collect()
@@ -307,11 +243,7 @@ impl Reader {
         for name in names {
             if [NODE_JSON, CHILDREN_JSON, DOCUMENT_MD].iter().any(|file| temporary(file) == name) {
                 self.folder.leftovers.push(dir.join(name));
-            } else if !name.starts_with('.')
-                && !is_cut
-                && !listed.contains(name.as_str())
-                && dir.join(&name).is_dir()
-            {
+            } else if !name.starts_with('.') && !listed.contains(name.as_str()) && dir.join(&name).is_dir() {
                 let message = format!("is not listed in the {CHILDREN_JSON} beside it and is left alone");
                 self.folder.notices.push(Problem::new(join(path, &name), message));
             }
@@ -321,13 +253,7 @@ impl Reader {
     /// Reads the `node.json` of the node at `path`.
     fn node_file(&mut self, path: &str) -> Option<NodeFile> {
         let relative = join(path, NODE_JSON);
-        let text = match content(&self.folder.dir, Path::new(&relative), NODE_BYTES) {
-            Ok(text) => text?,
-            Err(problem) => {
-                self.problem(problem);
-                return None;
-            }
-        };
+        let text = self.content(&relative)?;
         if text.is_empty() {
             let message = "is empty, as after a power failure; it counts as missing";
             self.folder.emptied.insert(path.to_owned());
@@ -335,6 +261,14 @@ impl Reader {
             return None;
         }
         serde_json::from_str(&text).map_err(|error| self.problem(placed(&relative, &error))).ok()
+    }
+
+    /// The text of the file `relative`; none if it is missing or cannot be read.
+    fn content(&mut self, relative: &str) -> Option<String> {
+        content(&self.folder.dir, Path::new(relative)).unwrap_or_else(|problem| {
+            self.problem(problem);
+            None
+        })
     }
 
     fn problem(&mut self, problem: Problem) {
@@ -354,32 +288,29 @@ fn placed(file: &str, error: &serde_json::Error) -> Problem {
 }
 
 /// The text of the file `relative` in `dir`, if there is one.
-fn content(dir: &Path, relative: &Path, most: u64) -> Result<Option<String>, Problem> {
+fn content(dir: &Path, relative: &Path) -> Result<Option<String>, Problem> {
     let path = dir.join(relative);
     let unreadable = |e: io::Error| Problem::new(relative, format!("cannot be read: {e}"));
     let Some(meta) = metadata(&path).map_err(unreadable)? else { return Ok(None) };
     if !meta.is_file() {
         return Err(Problem::new(relative, wrong_kind(&meta, "a file")));
     }
-    if meta.len() > most {
-        let message = format!("is {} bytes long; at most {most} are read", meta.len());
-        return Err(Problem::new(relative, message));
-    }
     let bytes = std::fs::read(&path).map_err(unreadable)?;
+    let place = |before: &[u8]| {
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        Some((line, 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count()))
+    };
     let text = String::from_utf8(bytes).map_err(|error| {
-        let (good, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
-        let line = 1 + bytes[..good].iter().filter(|byte| **byte == b'\n').count();
-        let column = 1 + bytes[..good].iter().rev().take_while(|byte| **byte != b'\n').count();
-        Problem { place: Some((line, column)), ..Problem::new(relative, "is not UTF-8 text") }
+        let place = place(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        Problem { place, ..Problem::new(relative, "is not UTF-8 text") }
     })?;
     // What a power failure leaves of a file whose content was not yet on the disk.
     if text.bytes().all(|byte| byte == 0) {
         return Ok(Some(String::new()));
     }
     if let Some(at) = text.find('\0') {
-        let line = 1 + text[..at].matches('\n').count();
-        let column = 1 + text[..at].chars().rev().take_while(|c| *c != '\n').count();
-        return Err(Problem { place: Some((line, column)), ..Problem::new(relative, "has a NUL character") });
+        let place = place(&text.as_bytes()[..at]);
+        return Err(Problem { place, ..Problem::new(relative, "has a NUL character") });
     }
     // Some editors begin a file with a byte order mark, which JSON does not know.
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))

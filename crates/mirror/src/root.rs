@@ -1,19 +1,17 @@
 //! The folder of a search, locked.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::text::one_line;
 
 use crate::error::MirrorError;
 use crate::layout::{CHILDREN_JSON, STATE_DIR};
-use crate::read::{Folder, ReadLimits, read};
+use crate::read::{Folder, read};
 
 /// The file that is locked; it says who holds the lock.
 const LOCK: &str = "lock";
-/// Bytes of it that are read.
-const HOLDER_BYTES: usize = 512;
 /// Names that an error quotes.
 const QUOTED_NAMES: usize = 3;
 
@@ -59,8 +57,8 @@ impl Root {
     ///
     /// # Errors
     /// Everything that is wrong with it.
-    pub fn read(&self, limits: ReadLimits) -> Result<Folder, MirrorError> {
-        read(&self.dir, limits)
+    pub fn read(&self) -> Result<Folder, MirrorError> {
+        read(&self.dir)
     }
 }
 
@@ -103,7 +101,7 @@ fn lock(dir: &Path, holder: &str) -> Result<File, MirrorError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(MirrorError::InUse { dir: dir.to_owned(), holder: holder_in(&mut file) });
+            return Err(MirrorError::InUse { dir: dir.to_owned(), holder: holder_in(&path) });
         }
         Err(TryLockError::Error(e)) => return Err(MirrorError::io("lock", &path)(e)),
     }
@@ -123,12 +121,8 @@ fn private_folder() -> DirBuilder {
 }
 
 /// Who holds the lock, as the file says.
-fn holder_in(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    let read = file.take(HOLDER_BYTES as u64).read_to_end(&mut bytes);
-    let text: String =
-        String::from_utf8_lossy(&bytes).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let text = one_line(prefix(&text, HOLDER_BYTES));
+fn holder_in(lock: &Path) -> String {
+    let text = one_line(&std::fs::read_to_string(lock).unwrap_or_default());
     // It has the lock and has not yet written its name.
-    if read.is_err() || text.is_empty() { "another process".to_owned() } else { text }
+    if text.is_empty() { "another process".to_owned() } else { text }
 }

@@ -42,8 +42,6 @@ struct Written {
     file: Option<Digest>,
     document: Option<Digest>,
     children: Option<Digest>,
-    /// Its list has entries that were not read, so it stays as it is.
-    is_cut: bool,
 }
 
 impl Mirror {
@@ -62,7 +60,6 @@ impl Mirror {
         let of_root = Written {
             document: folder.document,
             children: digest_of(&folder.children),
-            is_cut: folder.cut.contains(""),
             ..Written::default()
         };
         written.insert(String::new(), of_root);
@@ -73,12 +70,7 @@ impl Mirror {
                 continue;
             }
             let file = node.file.as_ref().map(|file| Digest::of(&json(file)));
-            let of_node = Written {
-                file,
-                document: node.document,
-                children: digest_of(&node.children),
-                is_cut: folder.cut.contains(&node.path),
-            };
+            let of_node = Written { file, document: node.document, children: digest_of(&node.children) };
             written.insert(node.path.clone(), of_node);
         }
         Ok(Self { root, disk, written })
@@ -169,8 +161,7 @@ impl Mirror {
     ) -> Result<bool, MirrorError> {
         let text = json(&children);
         let digest = Digest::of(&text);
-        let written = self.entry(path);
-        if written.children == Some(digest) || written.is_cut {
+        if self.entry(path).children == Some(digest) {
             return Ok(false);
         }
         self.write(dir, CHILDREN_JSON, &text, true)?;

@@ -10,7 +10,7 @@ use tree_agent_contract::error::chain;
 use tree_agent_contract::search::Expansion;
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_mirror::{
-    Digest, ExportedNode, LocalDisk, Mirror, MirrorError, ReadLimits, Record, Root, Wanted, WantedNode, edits,
+    Digest, ExportedNode, LocalDisk, Mirror, MirrorError, Record, Root, Wanted, WantedNode, edits,
 };
 
 use super::{doc, graph};
@@ -65,7 +65,7 @@ impl Export {
         let export = tree_agent_mirror::Export::of(&graph::fetch(&client, run, None).await?.nodes);
         let holder = format!("process {} (tree-agent export)", std::process::id());
         let root = Root::open(&self.dir, &holder).map_err(unusable)?;
-        let folder = root.read(ReadLimits::default()).map_err(unusable)?;
+        let folder = root.read().map_err(unusable)?;
         if !folder.is_empty() {
             let found = edits(&wanted(&client, run, &export).await?, &folder);
             if !found.is_empty() {

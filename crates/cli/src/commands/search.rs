@@ -22,7 +22,7 @@ use tree_agent_contract::{
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
-use tree_agent_mirror::{Folder, LocalDisk, Problem, ReadLimits, Root, edits};
+use tree_agent_mirror::{Folder, LocalDisk, Problem, Root, edits};
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -148,7 +148,7 @@ impl Search {
         let root = Root::open(&self.root_dir, &holder).map_err(unusable)?;
         let dir = root.dir().to_owned();
         let except = self.dir.as_deref().map(|docs| within(&dir, docs)).transpose()?.flatten();
-        let folder = root.read(ReadLimits::default()).map_err(unusable)?;
+        let folder = root.read().map_err(unusable)?;
         tell(context, &folder.notices);
         let store = EmbeddedStore::open(root.state_dir()).await.map_err(|e| CliError::Usage(chain(&e)))?;
         // What other runs a server has made of this log stays as it is.
@@ -254,7 +254,7 @@ async fn next(
         ));
     }
     let root = growing.into_root();
-    let folder = root.read(ReadLimits::default()).map_err(unusable)?;
+    let folder = root.read().map_err(unusable)?;
     Ok(Next::Begin { root, folder: Box::new(folder), known })
 }
 

@@ -12,7 +12,7 @@ use crate::support::*;
 fn write_on(fails_at: usize, failure: Failure) -> (tempfile::TempDir, usize, Result<(), MirrorError>) {
     let dir = tempfile::tempdir().expect("a folder");
     let root = open(dir.path());
-    let folder = root.read(ReadLimits::default()).expect("it is empty");
+    let folder = root.read().expect("it is empty");
     let steps = Arc::new(Mutex::new(0));
     let disk = FailingDisk { fails_at, failure, steps: steps.clone() };
     let mut mirror = Mirror::new(root, &folder, Box::new(disk)).expect("nothing to remove");
@@ -55,7 +55,7 @@ fn a_search_is_written_in_the_layout() {
     assert_eq!(files_of(dir.path()), files, "whatever the order of the writes");
     let dir = tempfile::tempdir().expect("a folder");
     let root = open(dir.path());
-    let folder = root.read(ReadLimits::default()).expect("it is empty");
+    let folder = root.read().expect("it is empty");
     let mut mirror = Mirror::new(root, &folder, Box::new(LocalDisk)).expect("nothing to remove");
     write(&mut mirror, &steps()).expect("the disk of this machine works");
     drop(mirror);
@@ -127,7 +127,7 @@ fn what_is_on_the_disk_is_not_written_again() {
     let dir = tempfile::tempdir().expect("a folder");
     complete(dir.path(), steps().len()).expect("it can be written");
     let root = open(dir.path());
-    let folder = root.read(ReadLimits::default()).expect("it can be read");
+    let folder = root.read().expect("it can be read");
     let taken = Arc::new(Mutex::new(0));
     let disk = FailingDisk { fails_at: usize::MAX, failure: Failure::CrashBefore, steps: taken.clone() };
     let mut mirror = Mirror::new(root, &folder, Box::new(disk)).expect("nothing to remove");
@@ -152,7 +152,7 @@ fn a_step_costs_the_same_however_large_the_tree_is() {
     let steps_of = |level: usize| {
         let dir = tempfile::tempdir().expect("a folder");
         let root = open(dir.path());
-        let folder = root.read(ReadLimits::default()).expect("it is empty");
+        let folder = root.read().expect("it is empty");
         let taken = Arc::new(Mutex::new(0));
         let disk = FailingDisk { fails_at: usize::MAX, failure: Failure::CrashBefore, steps: taken.clone() };
         let mut mirror = Mirror::new(root, &folder, Box::new(disk)).expect("nothing to remove");

@@ -41,7 +41,7 @@ impl World {
         let now = Timestamp::from_millis(1_000);
         let decision = start(id, spec, now);
         let root = open(dir);
-        let folder = root.read(ReadLimits::default()).expect("it can be read");
+        let folder = root.read().expect("it can be read");
         let mut world = Self {
             run: Run::begin(&decision.events[0]).expect("it begins"),
             now,
@@ -137,7 +137,7 @@ impl World {
     fn exported(&self) -> Vec<(String, String)> {
         let dir = tempfile::tempdir().expect("a folder");
         let root = open(dir.path());
-        let folder = root.read(ReadLimits::default()).expect("it is empty");
+        let folder = root.read().expect("it is empty");
         let mut mirror = Mirror::new(root, &folder, Box::new(FastDisk)).expect("nothing to remove");
         let export = Export::of(self.run.graph().nodes());
         let body = |id: Option<DocumentId>| id.map(|id| self.bodies[&id].as_str());

@@ -185,7 +185,7 @@ fn what_is_exported_can_be_read_and_adopted() {
     graph.documents(b, 1);
     let dir = tempfile::tempdir().expect("a folder");
     let root = open(dir.path());
-    let folder = root.read(ReadLimits::default()).unwrap();
+    let folder = root.read().unwrap();
     let mut mirror = Mirror::new(root, &folder, Box::new(FastDisk)).unwrap();
     let export = Export::of(&graph.0.nodes);
     mirror.record_root(export.children.as_deref().unwrap(), None).unwrap();

@@ -15,7 +15,7 @@ pub(crate) fn open(dir: &Path) -> Root {
 }
 
 pub(crate) fn read(dir: &Path) -> Folder {
-    open(dir).read(ReadLimits::default()).expect("the folder can be read")
+    open(dir).read().expect("the folder can be read")
 }
 
 pub(crate) fn child(slug: &str) -> ListedChild {
@@ -99,7 +99,7 @@ pub(crate) fn wanted(n: usize) -> Wanted {
 /// Writes all of `dir` that `n` steps lead to, as a process does that continues from the log.
 pub(crate) fn complete(dir: &Path, n: usize) -> Result<(), MirrorError> {
     let root = open(dir);
-    let folder = root.read(ReadLimits::default())?;
+    let folder = root.read()?;
     let mut mirror = Mirror::new(root, &folder, Box::new(FastDisk))?;
     let wanted = wanted(n);
     if let Some(children) = &wanted.children {

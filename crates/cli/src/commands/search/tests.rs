@@ -10,7 +10,7 @@ use tree_agent_contract::role::{ResearchOutput, ScratchpadDraft};
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::{RunSpec, Strategy};
 use tree_agent_engine::{CallOutput, Input, Run};
-use tree_agent_mirror::{Disk, Folder, LocalDisk, ReadLimits, Root, edits};
+use tree_agent_mirror::{Disk, Folder, LocalDisk, Root, edits};
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::{Projection, RunAppend, Store};
 
@@ -69,7 +69,7 @@ fn put(dir: &Path, path: &str, text: &str) {
 
 fn open(dir: &Path) -> (Root, Folder) {
     let root = Root::open(dir, "a test").unwrap();
-    let folder = root.read(ReadLimits::default()).unwrap();
+    let folder = root.read().unwrap();
     (root, folder)
 }
 
