@@ -28,7 +28,7 @@ impl Fleet {
         // The new term may have filled the room.
         let ((room, free), reserve) = (self.room(), self.reserve());
         let Some(term) = self.lease.term().filter(|_| reserve > 0) else { return };
-        let mut claims = match self.shared.store.claim(&self.config.owner, term, room, reserve).await {
+        let claims = match self.shared.store.claim(&self.config.owner, term, room, reserve).await {
             Ok(claims) => claims,
             Err(error) => {
                 // It may have taken runs all the same.
@@ -39,11 +39,6 @@ impl Fleet {
         };
         self.more = claims.len() >= room && room < free;
         self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
-        let newer = self.newer.rest(self.config.lease, &mut claims);
-        if !newer.is_empty() {
-            self.to_quarantine.extend(newer);
-            self.settle().await;
-        }
         if claims.is_empty() {
             return;
         }

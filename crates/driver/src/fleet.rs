@@ -15,7 +15,6 @@ use tree_agent_store::{Claim, PendingCommand};
 use crate::config::DriverConfig;
 use crate::failure::Failure;
 use crate::health::DriverHealth;
-use crate::newer::NewerRuns;
 use crate::progress::TaskProgress;
 use crate::renewal::Lease;
 use crate::task::{Ended, Message, RunTask, Shared, TaskError};
@@ -44,7 +43,6 @@ pub(crate) struct Fleet {
     /// Ordered, like every collection here that is iterated, so that the same events lead to the same calls.
     pub(crate) active: BTreeMap<RunId, Active>,
     by_task: HashMap<Id, RunId>,
-    pub(crate) newer: NewerRuns,
     pub(crate) lease: Arc<Lease>,
     /// Runs that are not driven any more, until the store knows that they are released.
     pub(crate) to_release: Vec<(RunId, u64)>,
@@ -74,7 +72,6 @@ impl Fleet {
             health,
             active: BTreeMap::new(),
             by_task: HashMap::new(),
-            newer: NewerRuns::default(),
             lease: Arc::default(),
             to_release: Vec::new(),
             to_quarantine: Vec::new(),
@@ -168,8 +165,8 @@ impl Fleet {
             Ok(Err(error @ TaskError::Newer { .. })) => {
                 stats.newer.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(%run, "the run is left to a newer planner: {error}");
-                self.newer.met(run);
-                self.to_release.push((run, active.claim.epoch));
+                // In quarantine for a while, so that it does not take the place of others until a newer one is there.
+                self.to_quarantine.push((run, active.claim.epoch, self.config.lease));
                 self.settle().await;
             }
             Ok(Err(error)) => {

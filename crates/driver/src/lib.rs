@@ -17,7 +17,6 @@ mod health;
 mod inbox;
 mod leases;
 mod metrics;
-mod newer;
 mod parts;
 mod progress;
 mod publish;

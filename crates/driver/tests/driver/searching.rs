@@ -1,24 +1,13 @@
 //! A driver on a guided search: its calls, its conversations, and a successor.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod support;
-
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use support::*;
+use crate::support::*;
 use tree_agent_contract::event::EventBody;
 use tree_agent_contract::session::SessionFork;
 use tree_agent_contract::*;
 use tree_agent_engine::{CallKind, Graph};
-use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_store::Store;
-use tree_agent_store::embedded::EmbeddedStore;
-
-async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
-    let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
-    (Arc::new(store), Arc::new(InProcessFanout::new()))
-}
 
 fn spec() -> RunSpec {
     let search = SearchConfig { max_depth: 3, concurrency: 2, ..SearchConfig::default() };

@@ -1,30 +1,19 @@
 //! The driver on a real store: whatever dies or is lost, runs end and nothing is done twice.
 
-mod scheduling;
-#[allow(dead_code, reason = "other tests use the rest")]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::*;
+use crate::support::*;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody, Opaque, UsageRecorded};
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{NodeId, NodeStatus, RunId, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig, Roles, Updates};
 use tree_agent_engine::{CallKind, CallOutput, RoleCall};
-use tree_agent_fanout::InProcessFanout;
-use tree_agent_fanout::{Fanout, Signal, Topic};
+use tree_agent_fanout::{Signal, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::{AppendOutcome, Claim, RunAppend, Store};
-
-async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
-    let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
-    (Arc::new(store), Arc::new(InProcessFanout::new()))
-}
 
 /// 1 + 3 + 9 nodes: 13 results, 4 of them aggregated; 4 plans, 9 leaves.
 const CALLS: usize = 4 + 9 + 4;
@@ -502,13 +491,12 @@ async fn a_run_of_a_newer_version_is_left_to_a_newer_driver() {
     let old = tokio::spawn(driver.run(stop.clone()));
     // Many claims later, the other runs are still driven and nothing has become of this one.
     let patience = tokio::time::Instant::now() + Duration::from_secs(60);
-    while stats.claimed.load(Ordering::Relaxed) < 5 {
+    while stats.newer.load(Ordering::Relaxed) < 3 {
         assert!(tokio::time::Instant::now() < patience, "the run is not offered again");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let other = create_run(&*store, 1).await;
     assert_eq!(ended(&*store, other).await.status, RunStatus::Completed);
-    assert_eq!(stats.newer.load(Ordering::Relaxed), 1, "its log is read once");
     assert_eq!(stats.broken.load(Ordering::Relaxed), 0, "that is no failure");
     assert_eq!(health.undrivable_runs(), Ok(()), "nor is the run ill");
     let summary = store.run(newer).await.expect("there");

@@ -1,26 +1,21 @@
 //! A driver on a store that was away, or that is slow: what it has begun goes on.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::*;
+use crate::support::*;
 use tree_agent_contract::RunStatus;
 use tree_agent_engine::CallKind;
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_store::Store;
-use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::{PoolConfig, PostgresStore};
 use tree_agent_testkit::proxy::Proxy;
 use tree_agent_testkit::services::PrivatePostgres;
 
 #[tokio::test]
 async fn drivers_rob_neither_themselves_nor_each_other_after_an_outage() {
-    let inner: Arc<dyn Store> = Arc::new(EmbeddedStore::open_in_memory().await.expect("a store in memory"));
-    let fanout: Arc<dyn Fanout> = Arc::new(InProcessFanout::new());
+    let (inner, fanout) = world().await;
     let unreliable = Unreliable::new(inner);
     let store: Arc<dyn Store> = unreliable.clone();
     let roles = TreeRoles::new(2, Some(CallKind::Execute));

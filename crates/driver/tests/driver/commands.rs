@@ -1,29 +1,20 @@
 //! Commands of users are heard whatever their runs do.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::*;
+use crate::support::*;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::{Command, Event, EventBody, NodeId, Reply, RunStatus};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::CallKind;
-use tree_agent_fanout::{Fanout, InProcessFanout};
-use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_fanout::Fanout;
 use tree_agent_store::{Sent, Store};
 
 /// Far longer than these tests are patient.
 const LONG: Duration = Duration::from_secs(3_600);
-
-async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
-    let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
-    (Arc::new(store), Arc::new(InProcessFanout::new()))
-}
 
 #[tokio::test]
 async fn a_run_cancelled_before_it_was_claimed_makes_no_call() {

@@ -18,11 +18,17 @@ use tree_agent_contract::session::{SessionFork, SessionMessage, Speaker};
 use tree_agent_contract::*;
 use tree_agent_driver::{Driver, DriverConfig, DriverHealth, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallKey, CallKind, CallOutput, Decision, Graph, RoleCall, Run, start};
-use tree_agent_fanout::{Fanout, Topic};
+use tree_agent_fanout::{Fanout, InProcessFanout, Topic};
+use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::*;
 
-#[allow(unused_imports, reason = "each test binary uses a part of the support")]
 pub(crate) use unreliable::Unreliable;
+
+/// A store and a fan-out in memory.
+pub(crate) async fn world() -> (Arc<dyn Store>, Arc<dyn Fanout>) {
+    let store = EmbeddedStore::open_in_memory().await.expect("a store in memory");
+    (Arc::new(store), Arc::new(InProcessFanout::new()))
+}
 
 /// A tree of `fanout` to the power of `depth`; every call is counted, and waits while `hold` matches it.
 pub(crate) struct TreeRoles {
