@@ -1,23 +1,10 @@
-//! A run as a folder: which node of its graph stands where, and what its files hold.
-
-use std::collections::{HashMap, HashSet, VecDeque};
+//! A node in a folder: where it stands, and what its files hold.
 
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::search::{Expansion, clean_title, slug};
 use tree_agent_contract::{DocumentId, NodeId, SessionId};
 
 use crate::layout::{ListedChild, NodeFile, join};
-
-/// A run in the layout.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Export {
-    /// The first level; none before it is known.
-    pub children: Option<Vec<ListedChild>>,
-    /// The document of the root: the synthesis of a run that has one.
-    pub document: Option<DocumentId>,
-    /// Every node below the root, parents before their children.
-    pub nodes: Vec<ExportedNode>,
-}
 
 /// A node in the layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,44 +19,6 @@ pub struct ExportedNode {
     pub document: Option<DocumentId>,
     /// Its `children.json`.
     pub children: Option<Vec<ListedChild>>,
-}
-
-impl Export {
-    /// The layout of a run of any strategy, from the nodes of its graph in order of creation. A node without a
-    /// document is not finished, whatever the run says of it: whoever reads the folder finds nothing there.
-    pub fn of(nodes: &[GraphNode]) -> Self {
-        let mut below: HashMap<NodeId, Vec<&GraphNode>> = HashMap::new();
-        for node in nodes {
-            if let Some(parent) = node.parent_id {
-                below.entry(parent).or_default().push(node);
-            }
-        }
-        let Some(root) = nodes.iter().find(|node| node.parent_id.is_none()) else { return Self::default() };
-        let places = |id: NodeId, path: &str| {
-            let mut taken = HashSet::new();
-            let nodes = below.get(&id).map(Vec::as_slice).unwrap_or_default();
-            let placed = nodes.iter().map(|node| {
-                let place = place(node, path, |slug| taken.contains(slug));
-                taken.insert(place.entry.slug.clone());
-                (*node, place)
-            });
-            placed.collect::<Vec<_>>()
-        };
-        let entries = |places: &[(&GraphNode, Place)]| -> Vec<ListedChild> {
-            places.iter().map(|(_, place)| place.entry.clone()).collect()
-        };
-        let first = places(root.id, "");
-        let mut export = Self { document: document_of(root), ..Self::default() };
-        export.children = (!first.is_empty() || root.status.is_final()).then(|| entries(&first));
-        // In breadth-first order; a queue needs no stack, however deep the tree is.
-        let mut due = VecDeque::from(first);
-        while let Some((node, place)) = due.pop_front() {
-            let below = places(node.id, &place.path);
-            export.nodes.push(exported(node, place, &entries(&below)));
-            due.extend(below);
-        }
-        export
-    }
 }
 
 /// Where a node stands.

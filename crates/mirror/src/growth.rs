@@ -1,12 +1,11 @@
-//! A folder that grows with its run: which files an event changes.
+//! A run as a folder, and a folder that grows with its run: which files an event changes.
 //!
-//! An event costs the same however large the tree is: places in the folder are kept, and never worked out again. The
-//! files are those that [`Export`](crate::Export) would make of the whole graph.
+//! An event costs the same however large the tree is: places in the folder are kept, and never worked out again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::graph::GraphView;
+use tree_agent_contract::graph::{GraphNode, GraphView};
 use tree_agent_contract::{DocumentId, NodeId};
 
 use crate::export::{ExportedNode, Place, document_of, exported, place};
@@ -24,6 +23,17 @@ pub enum Change {
     },
     /// A node.
     Node(ExportedNode),
+}
+
+/// A run in the layout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Export {
+    /// The first level; none before it is known.
+    pub children: Option<Vec<ListedChild>>,
+    /// The document of the root: the synthesis of a run that has one.
+    pub document: Option<DocumentId>,
+    /// Every node below the root, parents before their children.
+    pub nodes: Vec<ExportedNode>,
 }
 
 /// The places of a run's nodes, and those that have changed.
@@ -56,7 +66,7 @@ impl Growth {
     pub fn follow(&mut self, event: &Event, graph: &dyn GraphView) {
         let id = event.node_id;
         match &event.body {
-            EventBody::NodeCreated(_) => self.created(id, event.parent_node_id, graph),
+            EventBody::NodeCreated(_) => graph.node(id).into_iter().for_each(|node| self.add(node)),
             // The root shows nothing but its children and its document.
             EventBody::NodeStatusChanged(_) | EventBody::NodeFailed(_) if self.root == Some(id) => {}
             EventBody::NodeStatusChanged(_)
@@ -68,14 +78,16 @@ impl Growth {
         }
     }
 
-    fn created(&mut self, id: NodeId, parent: Option<NodeId>, graph: &dyn GraphView) {
-        let place = match parent {
+    /// Gives a new node its place.
+    pub(crate) fn add(&mut self, node: &GraphNode) {
+        let id = node.id;
+        let place = match node.parent_id {
             None => {
                 self.root = Some(id);
                 Place::default()
             }
             Some(parent) => {
-                let (Some(node), Some(above)) = (graph.node(id), self.grown.get_mut(&parent)) else { return };
+                let Some(above) = self.grown.get_mut(&parent) else { return };
                 let place = place(node, &above.place.path, |slug| above.taken.contains(slug));
                 above.taken.insert(place.entry.slug.clone());
                 above.children.push(place.entry.clone());
@@ -98,9 +110,13 @@ impl Growth {
     /// What has changed since this was last called, parents first. It may be written only where an append of the log
     /// ends: in the middle of one a list of topics is not complete.
     pub fn take(&mut self, graph: &dyn GraphView) -> Vec<Change> {
+        self.changes(|id| graph.node(id))
+    }
+
+    pub(crate) fn changes<'a>(&mut self, node: impl Fn(NodeId) -> Option<&'a GraphNode>) -> Vec<Change> {
         let changed = std::mem::take(&mut self.changed);
-        let nodes = changed.into_iter().filter_map(|order| graph.node(self.order[order]));
-        let change = |node: &tree_agent_contract::graph::GraphNode| {
+        let nodes = changed.into_iter().filter_map(|order| node(self.order[order]));
+        let change = |node: &GraphNode| {
             let grown = &self.grown[&node.id];
             if Some(node.id) == self.root {
                 let is_known = !grown.children.is_empty() || node.status.is_final();
@@ -110,5 +126,25 @@ impl Growth {
             Some(Change::Node(exported(node, grown.place.clone(), &grown.children)))
         };
         nodes.filter_map(change).collect()
+    }
+}
+
+impl Export {
+    /// The layout of a run of any strategy, from the nodes of its graph in order of creation. A node without a
+    /// document is not finished, whatever the run says of it: whoever reads the folder finds nothing there.
+    pub fn of(nodes: &[GraphNode]) -> Self {
+        let mut growth = Growth::new();
+        nodes.iter().for_each(|node| growth.add(node));
+        let by_id: HashMap<NodeId, &GraphNode> = nodes.iter().map(|node| (node.id, node)).collect();
+        let mut export = Self::default();
+        for change in growth.changes(|id| by_id.get(&id).copied()) {
+            match change {
+                Change::Root { children, document } => {
+                    (export.children, export.document) = (Some(children), document);
+                }
+                Change::Node(node) => export.nodes.push(node),
+            }
+        }
+        export
     }
 }
