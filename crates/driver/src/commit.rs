@@ -196,40 +196,25 @@ impl Lane {
             waiting.push((pending.message, pending.progress, pending.done));
         }
         let appends: Arc<[RunAppend]> = appends.into();
-        match self.append_until_known(&appends, &waiting).await {
-            Ok(outcomes) => self.settle(&appends, waiting, outcomes).await,
-            Err(error) if error.is_transient() && !error.is_locked() => {
-                let error = Arc::new(error);
-                for (_, _, done) in waiting {
-                    let _ = done.send(Err(error.clone()));
-                }
+        let error = match self.append_until_known(&appends, &waiting).await {
+            Ok(outcomes) => return self.settle(&appends, waiting, outcomes).await,
+            Err(error) => error,
+        };
+        let (is_alone, is_locked) = (appends.len() == 1, error.is_locked());
+        if !is_locked && (is_alone || error.is_transient()) {
+            let error = Arc::new(error);
+            for (_, _, done) in waiting {
+                let _ = done.send(Err(error.clone()));
             }
-            // One run's part cannot be written. Write the parts one by one, so that the others are not affected.
-            Err(error) => {
-                let alone = appends.len() == 1;
-                for (append, (message, progress, done)) in appends.iter().zip(waiting) {
-                    let pending = Pending { append: append.clone(), message, progress, done };
-                    match &error {
-                        error if alone && error.is_locked() => drop(self.locked.send(pending)),
-                        _ => self.write_one(pending).await,
-                    }
-                }
-            }
+            return;
         }
-    }
-
-    async fn write_one(&self, pending: Pending) {
-        let Pending { append, message, progress, done } = pending;
-        let one: Arc<[RunAppend]> = [append].into();
-        let waiting = [(message, progress, done)];
-        let known = self.append_until_known(&one, &waiting).await;
-        let [(message, progress, done)] = waiting;
-        match known {
-            Ok(outcomes) => self.settle(&one, vec![(message, progress, done)], outcomes).await,
-            Err(error) if error.is_locked() => {
-                let _ = self.locked.send(Pending { append: one[0].clone(), message, progress, done });
+        // One run's part cannot be written. Write the parts one by one, so that the others are not affected.
+        for (append, (message, progress, done)) in appends.iter().zip(waiting) {
+            let pending = Pending { append: append.clone(), message, progress, done };
+            match is_alone {
+                true => drop(self.locked.send(pending)),
+                false => Box::pin(self.write(vec![pending])).await,
             }
-            Err(error) => drop(done.send(Err(Arc::new(error)))),
         }
     }
 
@@ -243,7 +228,7 @@ impl Lane {
             let run = pending.append.run_id;
             tracing::warn!(%run, "another client of the database holds the run's row locked; its append waits");
             tokio::time::sleep(Duration::from_millis(100)).await;
-            self.write_one(pending).await;
+            self.write(vec![pending]).await;
         }
     }
 
