@@ -1,11 +1,8 @@
 //! A connection to a server: a child process or streamable HTTP, and the handshake.
 
 use std::error::Error;
-use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 
 use http::Uri;
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation};
@@ -14,7 +11,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientHandler, RoleClient, ServiceError, ServiceExt};
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::sync::Notify;
 
@@ -26,15 +23,12 @@ use tree_agent_security::Roots;
 
 /// Maximum of bytes of one message from a server. A longer one is dropped, and its call runs into its time limit.
 const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum of bytes that a child process may write without answering a call.
-const FLOOD_BYTES: u64 = 32 * 1024 * 1024;
 /// Variables that every child process gets if they are set: those for paths and for the locale.
 const PASSED: &[&str] = &["PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 
 /// A connection that answered the handshake.
 pub(super) struct Connection {
     pub(super) service: RunningService<RoleClient, Handler>,
-    pub(super) gauge: Arc<Gauge>,
     /// It is killed when it is dropped.
     pub(super) child: Option<Child>,
 }
@@ -63,7 +57,6 @@ pub(super) async fn connect(
     roots: &Roots,
     changed: Arc<Notify>,
 ) -> Result<Connection, String> {
-    let gauge = Arc::<Gauge>::default();
     let handler = Handler { changed };
     match config {
         TransportConfig::Stdio { program, args, env, cwd } => {
@@ -82,10 +75,9 @@ pub(super) async fn connect(
             if let Some(stderr) = child.stderr.take() {
                 tokio::spawn(log(name.to_owned(), stderr));
             }
-            let stdout = Gauged { inner: stdout, gauge: gauge.clone() };
             let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MESSAGE_BYTES);
             let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
-            Ok(Connection { service, gauge, child: Some(child) })
+            Ok(Connection { service, child: Some(child) })
         }
         TransportConfig::Http { url, headers, .. } => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_string());
@@ -93,7 +85,7 @@ pub(super) async fn connect(
             config.max_sse_event_size = MESSAGE_BYTES;
             let transport = StreamableHttpClientTransport::with_client(client(url, roots)?, config);
             let service = handler.serve(transport).await.map_err(|error| brief(&error))?;
-            Ok(Connection { service, gauge, child: None })
+            Ok(Connection { service, child: None })
         }
     }
 }
@@ -163,44 +155,6 @@ fn without_queries(text: &str) -> String {
         rest = &rest[end..];
     }
     out + rest
-}
-
-/// Bytes that a child process has written since it last answered a call.
-#[derive(Default)]
-pub(super) struct Gauge(AtomicU64);
-
-impl Gauge {
-    /// A call was answered.
-    pub(super) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// True once the process was cut off because it wrote too much.
-    pub(super) fn flooded(&self) -> bool {
-        self.0.load(Ordering::Relaxed) > FLOOD_BYTES
-    }
-}
-
-/// The output of a child process. It ends if the process floods it.
-struct Gauged<R> {
-    inner: R,
-    gauge: Arc<Gauge>,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Gauged<R> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        if self.gauge.flooded() {
-            return Poll::Ready(Ok(()));
-        }
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        self.gauge.0.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
-        read
-    }
 }
 
 /// Copies a child process's stderr into our own log, piece by piece. It may contain anything, so it is logged only at

@@ -23,7 +23,7 @@ use tree_agent_security::Roots;
 
 use super::answer;
 use super::config::ServerConfig;
-use super::connect::{Connection, Gauge, brief, connect};
+use super::connect::{Connection, brief, connect};
 use super::names;
 use crate::error::ToolError;
 use crate::registry::{ToolOutput, ToolSpec};
@@ -69,14 +69,8 @@ pub(crate) struct Server {
 #[derive(Clone)]
 enum State {
     Starting,
-    Up(Up),
+    Up(Peer<RoleClient>),
     Down(String),
-}
-
-#[derive(Clone)]
-struct Up {
-    peer: Peer<RoleClient>,
-    gauge: Arc<Gauge>,
 }
 
 impl Server {
@@ -151,27 +145,23 @@ impl Server {
 
     async fn ask(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Broken> {
         let _turn = self.calls.acquire().await;
-        let up = self.connected().await?;
+        let peer = self.connected().await?;
         // Dropping it tells the server that nobody waits for the answer any more.
-        let answer = up.peer.call_tool_once(params).await;
-        if !matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
-            up.gauge.reset();
-        }
-        answer.map_err(Broken::Service)
+        peer.call_tool_once(params).await.map_err(Broken::Service)
     }
 
     /// The connection, once there is one. Callers wait while the server restarts, but not for a server that has never
     /// answered.
-    async fn connected(&self) -> Result<Up, Broken> {
+    async fn connected(&self) -> Result<Peer<RoleClient>, Broken> {
         let mut state = self.state.subscribe();
         let known = !self.tools().is_empty();
         let settled = |state: &State| match state {
-            State::Up(up) => !up.peer.is_transport_closed(),
+            State::Up(peer) => !peer.is_transport_closed(),
             State::Down(_) => !known,
             State::Starting => false,
         };
         match &*state.wait_for(settled).await.map_err(|_| Broken::Down("it was stopped".into()))? {
-            State::Up(up) => Ok(up.clone()),
+            State::Up(peer) => Ok(peer.clone()),
             State::Down(why) => Err(Broken::Down(why.clone())),
             State::Starting => Err(Broken::Down("it is starting".into())),
         }
@@ -223,23 +213,24 @@ impl Server {
             Ok::<_, String>((connection, tools))
         };
         let seconds = self.config.start_timeout.as_secs();
-        let (Connection { service, gauge, mut child }, tools) = timeout(self.config.start_timeout, start)
-            .await
-            .map_err(|_| format!("it did not start and list its tools within {seconds} s"))??;
+        let (Connection { service, mut child }, tools) =
+            timeout(self.config.start_timeout, start)
+                .await
+                .map_err(|_| format!("it did not start and list its tools within {seconds} s"))??;
         tracing::info!(server = self.config.name, tools = tools.len(), "MCP server is up");
         self.set_tools(tools);
-        let up = Up { peer: service.peer().clone(), gauge: gauge.clone() };
-        self.state.send_replace(State::Up(up.clone()));
+        let peer = service.peer().clone();
+        self.state.send_replace(State::Up(peer.clone()));
         let end = service.cancellation_token();
         let mut closed = std::pin::pin!(service.waiting());
         let why = loop {
             tokio::select! {
-                _ = &mut closed => break disconnect_reason(&gauge, child.as_mut()).await,
-                () = exited(child.as_mut()) => break disconnect_reason(&gauge, child.as_mut()).await,
+                _ = &mut closed => break disconnect_reason(child.as_mut()).await,
+                () = exited(child.as_mut()) => break disconnect_reason(child.as_mut()).await,
                 () = self.suspect.notified() => {
                     let ping = ClientRequest::PingRequest(PingRequest::default());
                     let options = PeerRequestOptions::with_timeout(PING);
-                    let answer = async { up.peer.send_request_with_option(ping, options).await?.await_response().await };
+                    let answer = async { peer.send_request_with_option(ping, options).await?.await_response().await };
                     // An error from the server also shows that it is alive.
                     if let Ok(Ok(_) | Err(ServiceError::McpError(_))) = timeout(PING, answer).await {
                         continue;
@@ -247,7 +238,7 @@ impl Server {
                     end.cancel();
                     return Ok("it does not answer".to_owned());
                 }
-                () = changed.notified() => match timeout(self.config.start_timeout, self.list(&up.peer)).await {
+                () = changed.notified() => match timeout(self.config.start_timeout, self.list(&peer)).await {
                     Ok(Ok(tools)) => self.set_tools(tools),
                     Ok(Err(error)) => tracing::warn!(server = self.config.name, "tools cannot be listed: {error}"),
                     Err(_) => tracing::warn!(server = self.config.name, "tools cannot be listed in time"),
@@ -339,10 +330,7 @@ async fn exited(child: Option<&mut Child>) {
 }
 
 /// Why a connection ended.
-async fn disconnect_reason(gauge: &Gauge, child: Option<&mut Child>) -> String {
-    if gauge.flooded() {
-        return "it floods its output".to_owned();
-    }
+async fn disconnect_reason(child: Option<&mut Child>) -> String {
     let Some(child) = child else { return "the connection ended".to_owned() };
     match timeout(Duration::from_millis(500), child.wait()).await {
         Ok(Ok(status)) => format!("its process ended ({status})"),

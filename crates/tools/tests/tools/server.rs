@@ -80,7 +80,7 @@ impl ServerHandler for TestServer {
                 object(json!({"type": "object", "properties": 5})),
             ),
         ];
-        for name in ["die", "garbage", "flood", "freeze", "fail", "refuse", "variables", "pid"] {
+        for name in ["die", "garbage", "freeze", "fail", "refuse", "variables", "pid"] {
             tools.push(Tool::new(name, "What it is called.", none()));
         }
         Ok(ListToolsResult { tools, ..Default::default() })
@@ -128,11 +128,6 @@ async fn act(request: &CallToolRequestParams) -> Result<CallToolResult, ErrorDat
             }
             out.flush().unwrap();
             "after the garbage".to_owned()
-        }
-        "flood" => {
-            let mut out = std::io::stdout().lock();
-            while out.write_all(&[b'x'; 64 * 1024]).is_ok() {}
-            std::process::exit(1)
         }
         "fail" => return Ok(CallToolResult::error(vec![ContentBlock::text("no such thing")])),
         _ => return Err(ErrorData::invalid_params("refused", None)),
