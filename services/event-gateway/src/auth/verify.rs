@@ -145,8 +145,7 @@ impl Authenticator {
         let remaining = remaining(claims.exp.unwrap_or_default())?;
         let user_id = claims.sub.unwrap_or_default();
         if user_id.len() > limits::LABEL_BYTES || check_name(&user_id).is_err() {
-            let text =
-                "its sub must be 1 to 256 bytes without control, bidirectional and invisible characters";
+            let text = "its sub must be 1 to 256 bytes without control and bidirectional characters";
             return Err(Refusal::Invalid(text));
         }
         Ok(Caller { user_id, expires_at: Some(Instant::now() + remaining), works_for: None })
