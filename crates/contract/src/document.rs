@@ -186,16 +186,6 @@ pub struct SearchResults {
     pub total: u64,
 }
 
-/// Where the letters of words stand.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SimilarResults {
-    /// Documents that hold the letters of any of the words, by path. They need not hold the word.
-    pub hits: Vec<SearchHit>,
-    /// All documents were looked at.
-    pub is_complete: bool,
-}
-
 /// A write to a document that belongs to an append: it happens in the same transaction as the events, or not
 /// at all.
 // Few of them are in memory at a time.

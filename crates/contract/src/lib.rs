@@ -42,7 +42,7 @@ pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
-    SearchResults, SimilarResults,
+    SearchResults,
 };
 pub use error::{FieldError, Invalid};
 pub use estimate::{CallCost, Estimate, RoleCosts};

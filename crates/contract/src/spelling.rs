@@ -7,7 +7,6 @@ mod division;
 mod escapes;
 mod scripts;
 mod signs;
-mod similar;
 
 use std::borrow::Cow;
 
@@ -19,8 +18,6 @@ use division::{DOUBLED, MARKS, divides, may_divide, removed, words};
 use escapes::{Controls, decoded};
 use scripts::{is_optional, is_stroke, runs_on};
 use signs::{DIVIDERS, DIVIDERS_OR_DOT, grouped, is_sign, split, unsigned};
-
-pub use similar::Similar;
 
 /// The version of [`indexed`]. A store indexes its documents again when it has indexed them with another one.
 pub const VERSION: i32 = 4;

@@ -77,8 +77,8 @@ pub fn plain(set: &QuestionSet, most: usize) -> Vec<Answer> {
 pub fn scores(set: &QuestionSet, answers: &[Answer]) -> [Score; 3] {
     let mut scores = [Score::default(), Score::default(), Score::default()];
     for (i, (question, answer)) in set.questions.iter().zip(answers).enumerate() {
-        scores[0].add(question, answer, &set.passages);
-        scores[1 + i % 2].add(question, answer, &set.passages);
+        scores[0].add(question, answer);
+        scores[1 + i % 2].add(question, answer);
     }
     scores
 }

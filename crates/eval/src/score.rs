@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::set::{Passage, Question};
-use crate::text::{answer_words, contains, words};
+use crate::set::Question;
+use crate::text::{answer_words, contains};
 
 /// What a run, or a baseline, came up with for one question.
 #[derive(Clone, Debug, Default)]
@@ -43,10 +43,6 @@ pub struct Score {
     exact: f64,
     f1: f64,
     cited: f64,
-    /// Claims that no document holds a word, and those of them that are wrong.
-    pub absences: u64,
-    /// See `absences`.
-    pub false_absences: u64,
     tool_calls: f64,
     duplicates: f64,
     citations: f64,
@@ -59,7 +55,7 @@ pub struct Score {
 
 impl Score {
     /// Adds the answer to one question.
-    pub fn add(&mut self, question: &Question, answer: &Answer, passages: &[Passage]) {
+    pub fn add(&mut self, question: &Question, answer: &Answer) {
         self.questions += 1.0;
         self.gold += question.gold.len() as f64;
         let among = |set: &BTreeSet<usize>| question.gold.iter().filter(|i| set.contains(i)).count() as f64;
@@ -82,12 +78,6 @@ impl Score {
         self.exact += f64::from(golds.contains(&short));
         self.f1 += golds.iter().map(|gold| f1(&short, gold)).fold(0.0, f64::max);
         self.cited += answer.cited.len() as f64;
-        for word in absent_words(&answer.text) {
-            self.absences += 1;
-            let wanted = words(&word);
-            let held = |p: &Passage| contains(&words(&format!("{} {}", p.title, p.text)), &wanted);
-            self.false_absences += u64::from(passages.iter().any(held));
-        }
         self.tool_calls += answer.tool_calls as f64;
         self.duplicates += answer.duplicates as f64;
         self.citations += answer.citations as f64;
@@ -200,26 +190,6 @@ fn f1(given: &[String], gold: &[String]) -> f64 {
     if shared == 0.0 { 0.0 } else { 2.0 * shared / (given.len() + gold.len()) as f64 }
 }
 
-/// The words in quotation marks of which a text says that no document holds them.
-pub fn absent_words(text: &str) -> BTreeSet<String> {
-    let mut absent = BTreeSet::new();
-    for sentence in text.split(". ").flat_map(|part| part.split('\n')) {
-        let lower = sentence.to_lowercase();
-        let claims = ["contains", "mentions", "holds"].iter().find_map(|verb| {
-            let at = lower.find(&format!("no document {verb}"))?;
-            // Lower case can change the length of a text; then the whole sentence is searched.
-            Some(if lower.len() == sentence.len() { &sentence[at..] } else { sentence })
-        });
-        let mut rest = claims.unwrap_or_default();
-        while let Some((_, after)) = rest.split_once('“') {
-            let Some((word, further)) = after.split_once('”') else { break };
-            absent.insert(word.to_owned());
-            rest = further;
-        }
-    }
-    absent
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,12 +197,6 @@ mod tests {
 
     #[test]
     fn an_answer_is_compared_with_the_evidence() {
-        let passage = |title: &str, text: &str| Passage {
-            path: format!("{title}.md"),
-            title: title.into(),
-            text: text.into(),
-        };
-        let passages = [passage("Ada", "Ada was born in Elm."), passage("Elm", "Elm lies on the Wye.")];
         let hop = |answer: &str, passage| Hop { question: String::new(), answer: answer.into(), passage };
         let question = Question {
             id: "q".into(),
@@ -241,8 +205,7 @@ mod tests {
             gold: vec![0, 1],
             hops: vec![hop("Elm", 0), hop("Wye", 1)],
         };
-        let text = "# What is the river of the town of Ada?\n\n- “Elm lies on the Wye.” [1]\n\n## Gaps\n\n\
-                    - No document contains the word “born” or “zebra”.\n";
+        let text = "# What is the river of the town of Ada?\n\n- “Elm lies on the Wye.” [1]\n";
         let answer = Answer {
             text: text.into(),
             cited: [1].into(),
@@ -253,15 +216,14 @@ mod tests {
             ..Answer::default()
         };
         let mut score = Score::default();
-        score.add(&question, &answer, &passages);
+        score.add(&question, &answer);
         assert_eq!((score.gold_cited(), score.gold_read(), score.hop_coverage()), (0.5, None, 0.5));
         assert_eq!((score.answer_in_text(), score.exact(), score.duplicates()), (1.0, 0.0, 0.25));
         assert_eq!((score.verified(), Score::default().verified()), (Some(0.8), None));
         assert!((score.f1() - 2.0 / 5.0).abs() < 1e-9, "{}", score.f1());
-        assert_eq!((score.absences, score.false_absences), (2, 1));
         let said = Answer { text: "Because of that.\n**Answer:** the Wye".into(), ..answer };
         let mut score = Score::default();
-        score.add(&question, &said, &passages);
+        score.add(&question, &said);
         assert_eq!((score.exact(), score.f1()), (1.0, 1.0));
     }
 }

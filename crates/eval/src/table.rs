@@ -17,7 +17,6 @@ const COLUMNS: &[Column] = &[
     ("F1", |s| share(s.f1())),
     ("cited passages", |s| format!("{:.1}", s.cited())),
     ("verified citations", |s| s.verified().map_or_else(|| "–".to_owned(), share)),
-    ("false absences", |s| format!("{} of {}", s.false_absences, s.absences)),
     ("tool calls", |s| format!("{:.1}", s.tool_calls())),
     ("repeated calls", |s| share(s.duplicates())),
     ("tokens", |s| format!("{:.0}", s.tokens())),

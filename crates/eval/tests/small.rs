@@ -44,5 +44,4 @@ async fn a_tree_on_a_small_world_keeps_its_figures() {
     at_most("cited passages", tree.cited(), 9.0);
     at_most("repeated tool calls", tree.duplicates(), 0.01);
     assert_eq!(tree.verified(), Some(1.0), "what the offline model cites stands in the source");
-    assert_eq!(tree.false_absences, 0, "of {} claims", tree.absences);
 }

@@ -25,7 +25,6 @@ mod findings;
 mod homework;
 mod hunt;
 mod markdown;
-mod missing;
 mod names;
 mod objective;
 mod pick;

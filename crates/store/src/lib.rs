@@ -15,13 +15,11 @@ pub mod ports;
 pub mod postgres;
 mod rows;
 mod schema;
-mod similar;
 mod text;
 
 pub use cells::Row;
 pub use error::StoreError;
 pub use ports::*;
-pub use similar::search_similar;
 pub use text::clean as storable;
 
 /// The condition for rows of runs that have not ended, word for word that of the index `tree_agent_runs_live`. A

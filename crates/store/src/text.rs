@@ -129,11 +129,6 @@ impl<'a> Snippets<'a> {
     }
 }
 
-/// The beginning of `text` as a snippet.
-pub(crate) fn beginning(text: &str) -> String {
-    window(text, &[]).0
-}
-
 /// The part of `body` around the best of `matches`, and where it begins.
 fn window(body: &str, matches: &[(usize, usize)]) -> (String, usize) {
     // The window that begins a little before a match and holds the most distinct words; the first one of these.

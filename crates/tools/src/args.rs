@@ -11,8 +11,6 @@ pub(crate) enum ParamKind {
     Text(usize),
     /// A whole number within these bounds.
     Integer(u64, u64),
-    /// Yes or no.
-    Flag,
     /// A UUID.
     Id,
 }
@@ -43,7 +41,6 @@ pub(crate) fn schema(params: &[Param]) -> Value {
                 ParamKind::Integer(min, max) => {
                     json!({"type": "integer", "minimum": min, "maximum": max, "description": p.about})
                 }
-                ParamKind::Flag => json!({"type": "boolean", "description": p.about}),
                 ParamKind::Id => json!({"type": "string", "format": "uuid", "description": p.about}),
             };
             (p.name.to_owned(), schema)
@@ -67,11 +64,6 @@ impl<'a> Args<'a> {
     pub(crate) fn integer(&self, name: &str) -> Option<u64> {
         let value = self.0.get(name)?;
         value.as_u64().or_else(|| value.as_f64().map(|n| n as u64))
-    }
-
-    /// The answer of argument `name`; no if absent.
-    pub(crate) fn flag(&self, name: &str) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
 
     /// The id of argument `name`.

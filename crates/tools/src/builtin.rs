@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tree_agent_contract::text::{count, prefix, suffix};
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentSummary, ProjectId, Scope, SearchHit, SearchResults,
-    SimilarResults, ToolRules, limits,
+    ToolRules, limits,
 };
 
 use crate::args::{Args, Param, ParamKind};
@@ -89,13 +89,6 @@ pub(crate) const BUILTINS: &[Builtin] = &[
                 ParamKind::Integer(1, SEARCH_LIMIT_MAX),
                 false,
                 "Hits at the most; 10 by default.",
-            ),
-            param(
-                "similar",
-                ParamKind::Flag,
-                false,
-                "Look for the letters of the words in every document instead, for words in odd spellings. Slow. The answer says \
-                 whether it is complete.",
             ),
         ],
         scopes: ANY,
@@ -297,14 +290,7 @@ async fn search_documents(
         path_prefix: args.text("path_prefix").to_owned(),
         limit: args.integer("limit").unwrap_or(10) as u32,
     };
-    let is_similar = args.flag("similar");
-    let (SearchResults { mut hits, total }, is_complete) = match is_similar {
-        true => {
-            let SimilarResults { hits, is_complete } = s.search_similar(caller, &query).await?;
-            (SearchResults { total: hits.len() as u64, hits }, is_complete)
-        }
-        false => (s.search_documents(caller, &query).await?, true),
-    };
+    let SearchResults { mut hits, total } = s.search_documents(caller, &query).await?;
     let answered = hits.len();
     // Beyond the page, nobody knows of which projects the documents are.
     let is_counted = total <= answered as u64 || all_offer(s, caller, SEARCH_DOCUMENTS).await?;
@@ -314,10 +300,7 @@ async fn search_documents(
     let projects = hits.iter().filter_map(|hit| hit.document.project_id);
     let closed = closed(s, caller, SEARCH_DOCUMENTS, projects).await?;
     hits.retain(|hit| hit.document.project_id.is_none_or(|project| !closed.contains(&project)));
-    let left_out = answered - hits.len();
-    let total = total.saturating_sub(left_out as u64);
-    // What was left out took the place of others: nobody looked whether they hold the letters, too.
-    let is_complete = is_complete && left_out == 0;
+    let total = total.saturating_sub((answered - hits.len()) as u64);
     let value: Vec<Value> = hits
         .iter()
         .map(|hit| {
@@ -335,15 +318,11 @@ async fn search_documents(
         _ => count(shown, "hit"),
     };
     let summary = summary + &named_first(&hits);
-    let mut answer = match is_counted {
+    let answer = match is_counted {
         true => json!({ "total": total, "hits": value }),
         false => json!({ "hits": value }),
     };
-    if is_similar {
-        answer["complete"] = is_complete.into();
-    }
-    // Another search for letters may get further.
-    Ok(ToolOutput { is_lasting: is_complete, ..ToolOutput::new(answer, summary) })
+    Ok(ToolOutput::new(answer, summary))
 }
 
 /// The places of the first hits, for a summary.

@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
-    SimilarResults, Timestamp, limits,
+    Timestamp, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -109,32 +109,6 @@ impl GatewayDocuments {
         }
     }
 
-    /// Searches, and returns the hits apart from the answer.
-    async fn search(
-        &self,
-        caller: &Caller,
-        query: &SearchDocuments,
-        similar: bool,
-    ) -> Result<(Vec<SearchHit>, pb::SearchDocumentsResponse), ToolError> {
-        let request = pb::SearchDocumentsRequest {
-            query: query.query.clone(),
-            context: Some(caller.context.to_wire()),
-            path_prefix: query.path_prefix.clone(),
-            limit: query.limit,
-            similar,
-        };
-        let mut found = self
-            .call(caller, "the project", request, |c, request| async move {
-                Ok(Self::documents(c).search_documents(request).await?.into_inner())
-            })
-            .await?;
-        let hits = std::mem::take(&mut found.hits).into_iter().map(|hit| {
-            let document = summary(given(hit.document)?)?;
-            Ok(SearchHit { document, snippet: hit.snippet, offset: hit.offset, score: hit.score })
-        });
-        Ok((hits.collect::<Result<_, ToolError>>()?, found))
-    }
-
     async fn create(
         &self,
         caller: &Caller,
@@ -210,19 +184,22 @@ impl DocumentSource for GatewayDocuments {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError> {
-        let (hits, found) = self.search(caller, query, false).await?;
-        // A gateway of an older release counts nothing.
-        Ok(SearchResults { total: found.total_size.max(hits.len() as u64), hits })
-    }
-
-    async fn search_similar(
-        &self,
-        caller: &Caller,
-        query: &SearchDocuments,
-    ) -> Result<SimilarResults, ToolError> {
-        let (hits, found) = self.search(caller, query, true).await?;
-        // A gateway of an older release searches as ever, and never says that it has looked everywhere.
-        Ok(SimilarResults { hits, is_complete: found.complete })
+        let request = pb::SearchDocumentsRequest {
+            query: query.query.clone(),
+            context: Some(caller.context.to_wire()),
+            path_prefix: query.path_prefix.clone(),
+            limit: query.limit,
+        };
+        let found = self
+            .call(caller, "the project", request, |c, request| async move {
+                Ok(Self::documents(c).search_documents(request).await?.into_inner())
+            })
+            .await?;
+        let hits = found.hits.into_iter().map(|hit| {
+            let document = summary(given(hit.document)?)?;
+            Ok(SearchHit { document, snippet: hit.snippet, offset: hit.offset, score: hit.score })
+        });
+        Ok(SearchResults { total: found.total_size, hits: hits.collect::<Result<_, ToolError>>()? })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

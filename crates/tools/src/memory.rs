@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, NodeId, ProjectId, RunId, SearchHit,
-    SearchResults, SimilarResults, Timestamp, ToolRules, spelling,
+    SearchResults, Timestamp, ToolRules, spelling,
 };
 
 use crate::error::ToolError;
@@ -199,28 +199,6 @@ impl DocumentSource for MemoryDocuments {
         let total = hits.len() as u64;
         hits.truncate(query.limit as usize);
         Ok(SearchResults { hits, total })
-    }
-
-    async fn search_similar(
-        &self,
-        caller: &Caller,
-        query: &SearchDocuments,
-    ) -> Result<SimilarResults, ToolError> {
-        let similar = spelling::Similar::to(&query.query);
-        let mut hits = Vec::new();
-        for d in self.sources(caller, None, &query.path_prefix) {
-            let in_body = similar.find_in(&d.body);
-            if let Some(part) =
-                in_body.or_else(|| similar.find_in(&d.title)).or_else(|| similar.find_in(&d.path))
-            {
-                let snippet = part.chars().take(160).collect();
-                let offset = in_body.map(|part| (part.as_ptr().addr() - d.body.as_ptr().addr()) as u64);
-                hits.push(SearchHit { document: summary(&d), snippet, offset, score: 0.0 });
-            }
-        }
-        let is_complete = similar.is_complete() && hits.len() <= query.limit as usize;
-        hits.truncate(query.limit as usize);
-        Ok(SimilarResults { hits, is_complete })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -82,11 +82,6 @@ fn hits(object: &Map<String, Value>, max_bytes: usize) -> String {
         Some(1) => "1 document matches.\n".to_owned(),
         Some(total) => format!("{total} documents match; {} are listed, best first.\n", rows.len()),
     };
-    match object.get("complete").and_then(Value::as_bool) {
-        Some(true) => header.push_str("Every document was looked at.\n"),
-        Some(false) => header.push_str("Not every document was looked at.\n"),
-        None => {}
-    }
     let room = max_bytes.saturating_sub(header.len() + HEADER_SLACK);
     let (mut text, mut bare, mut omitted) = (String::new(), 0, 0);
     for (n, row) in rows.iter().filter_map(Value::as_object).enumerate() {
@@ -244,8 +239,8 @@ mod tests {
             "0 documents are listed, best first; more match.\n"
         );
         assert_eq!(
-            prompt_text(SEARCH_DOCUMENTS, &json!({"total": 0, "hits": [], "complete": false}), 100),
-            "No document matches.\nNot every document was looked at.\n"
+            prompt_text(SEARCH_DOCUMENTS, &json!({"total": 0, "hits": []}), 100),
+            "No document matches.\n"
         );
     }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tree_agent_contract::{
     AnswerUse, Document, DocumentId, DocumentKind, DocumentSummary, NodeId, ProjectId, RunContext, RunId,
-    SearchResults, SimilarResults, ToolRules,
+    SearchResults, ToolRules,
 };
 
 use crate::error::ToolError;
@@ -122,13 +122,6 @@ pub trait DocumentSource: Send + Sync {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError>;
-
-    /// The source documents that hold the letters of any word of the query, in whatever spelling.
-    async fn search_similar(
-        &self,
-        caller: &Caller,
-        query: &SearchDocuments,
-    ) -> Result<SimilarResults, ToolError>;
 
     /// One document with its body: a source of the context, or what the caller's run wrote. Else
     /// [`ToolError::NotFound`].

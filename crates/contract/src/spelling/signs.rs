@@ -66,11 +66,6 @@ pub(super) fn is_sign(c: char) -> bool {
     sign(c) != Sign::None
 }
 
-/// True for a sign with which whole words are written.
-pub(super) fn is_styled(c: char) -> bool {
-    sign(c) == Sign::Styled
-}
-
 /// `word` with its signs and the parts of a `camelCaseName` apart from each other. None if it has nothing of the kind.
 pub(super) fn split(word: &str) -> Option<String> {
     let mut chars = word.chars().peekable();

@@ -10,14 +10,13 @@ use tree_agent_contract::{DocumentId, HintType, NodeStatus, ResultKind, SuccessA
 use tree_agent_tools::ToolError;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS, Known};
+use super::findings::{self, FINDINGS};
 use super::homework;
-use super::missing::Said;
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Passage, Ranked, floor, rank, without_repeats};
-use super::step::Brief;
+use super::step::{Brief, Notes};
 use super::words::Term;
-use super::{cited, corpus, count, failed, heading, missing, short, told};
+use super::{cited, corpus, count, failed, heading, short, told};
 use crate::io::RoleIo;
 
 /// Maximum of findings in one synthesis, so that a person reads all of it.
@@ -34,19 +33,17 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     let brief = Brief::of(&input.call);
     let asked = parts(&brief.subject);
     let by_parts = asked != Parts::One;
-    let planned = told::planned(input, &brief);
-    // Steps that answer parts of the task search for its words themselves.
-    let steps_search = by_parts && (input.homework.is_some() || !planned.is_empty());
-    let notes = told::notes(input, &brief, steps_search, io).await?;
+    // The scratchpad of homework holds more than the notes of one plan.
+    let notes = if input.homework.is_some() { Notes::default() } else { Notes::of(&input.call) };
     let follows = match &input.homework {
         Some(homework) => homework::follows(homework),
         None => notes.follows,
     };
-    let (terms, absent) = told::terms_and_absent(input, &brief, &notes);
-    let searched = told::searched(input, &brief, &notes, &planned, steps_search);
-    let not_done = document::first_of(told::not_done(input, &notes, &planned), MAX_GAPS);
-    let mut of_steps: Vec<String> = not_done.iter().map(|title| document::not_done(title)).collect();
-    of_steps.extend(input.homework.iter().flat_map(|brief| homework::refusals(brief)));
+    let terms = told::terms(input, &brief);
+    let not_done = document::first_of(told::not_done(input, &brief, &notes), MAX_GAPS);
+    let mut gaps: Vec<String> = not_done.iter().map(|title| document::not_done(title)).collect();
+    gaps.extend(input.homework.iter().flat_map(|brief| homework::refusals(brief)));
+    gaps.extend(input.children.iter().flat_map(gaps_of));
     let mut all: Vec<Ranked> = Vec::new();
     // The child that found a passage first. The passage appears under its heading.
     let mut finder: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -77,26 +74,6 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         (_, true) => along(all, &terms),
         _ => rank(all.into_iter().map(|r| r.passage).collect(), &terms),
     });
-    let quoted = told::Held::of(&merged);
-    let was_read = !io.ran_out_of_tool_calls();
-    let before = Said { absent, unquoted: told::unquoted(input, &notes) };
-    let now = missing::look_again(io, before.clone()).await?;
-    let former: Vec<String> = before.unquoted.into_iter().filter(|s| !now.unquoted.contains(s)).collect();
-    let (absent, unquoted) = told::consistent(now.absent, now.unquoted, &quoted);
-    let known = Known { absent, unquoted, searched: searched.clone().unwrap_or_default(), not_done };
-    let named = told::first_forms(&known.absent);
-    let mut gaps: Vec<String> = document::absence(&named).into_iter().collect();
-    // Of a step, the root says it: another step may have searched for the word.
-    if input.call.depth == 0
-        && let Some(searched) = &searched
-    {
-        gaps.extend(told::not_searched(&brief, searched, &quoted, true));
-    }
-    of_steps.extend(input.children.iter().flat_map(|child| gaps_of(child, &known.absent, &former)));
-    // A step without a passage has said so itself.
-    let is_new = |sentence: &&String| !of_steps.iter().any(|gap| gap.contains(sentence.as_str()));
-    gaps.extend(known.unquoted.iter().filter(is_new).cloned());
-    gaps.extend(of_steps);
     let before = merged.len();
     if follows {
         let mut room: BTreeMap<usize, usize> = BTreeMap::new();
@@ -133,7 +110,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     if let Some(budget) = &input.exhausted_budget {
         gaps.insert(0, format!("The run ended early because its budget {budget} was used up."));
     }
-    if !was_read {
+    if io.ran_out_of_tool_calls() {
         gaps.insert(0, "What some steps returned was not read: the run's tool calls are used up.".to_owned());
     }
     if gaps.len() > MAX_GAPS {
@@ -155,9 +132,9 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     // The passages of a trail answer together.
     let best: Vec<&Ranked> =
         merged.iter().take(if follows { merged.len() } else { document::LEADING }).collect();
-    let rare = notes.rarest(&terms);
-    let words =
-        document::Asked { shown: &shown, rare, absent: named.as_slice(), unquoted: known.unquoted.len() };
+    let asked = brief.terms();
+    let unheld = document::unheld(&asked, &merged);
+    let words = document::Asked { shown: &shown, rare: notes.rarest(&terms), unheld: &unheld };
     let title = heading(&input.call);
     let document = Document {
         title: &title,
@@ -198,7 +175,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     };
     Ok(AggregatorOutput {
         synthesis: Synthesis { summary: summary.clone(), key_findings, gaps: gaps.clone() },
-        artifacts: vec![document, findings::artifact(&merged, &terms, &known)],
+        artifacts: vec![document, findings::artifact(&merged, &terms, &not_done)],
         result: ResultDraft {
             kind: ResultKind::Hybrid,
             summary: summary.clone(),
@@ -258,8 +235,8 @@ async fn returned(
     Ok(passages)
 }
 
-/// What a child failed to answer, without the `former` sentences and without absences of words that are not `absent`.
-fn gaps_of(child: &ChildOutcome, absent: &[String], former: &[String]) -> Vec<String> {
+/// What a child failed to answer.
+fn gaps_of(child: &ChildOutcome) -> Vec<String> {
     let title = short(&child.title, 300);
     match child.status {
         NodeStatus::Failed => {
@@ -271,8 +248,7 @@ fn gaps_of(child: &ChildOutcome, absent: &[String], former: &[String]) -> Vec<St
             match assessment {
                 Some(a) if !a.met => {
                     let why = a.notes.as_deref().unwrap_or("it did not meet its criteria");
-                    let why = told::still_true(why, absent, former);
-                    vec![format!("“{title}”: {}", short(&why, 1_000))]
+                    vec![format!("“{title}”: {}", short(why, 1_000))]
                 }
                 _ if child.partial => vec![format!("“{title}” is partial.")],
                 _ => Vec::new(),

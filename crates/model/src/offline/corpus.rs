@@ -36,7 +36,7 @@ const BESIDE_HITS: usize = 8;
 /// See [`NAMED_HITS`].
 const FOLLOWED: usize = 40;
 /// Documents are counted up to this number. Beyond it, how rare a word is changes little.
-const COUNTED: usize = 5_000;
+pub(super) const COUNTED: usize = 5_000;
 /// Documents of a page, and documents that are listed at the most.
 const PAGE: usize = limits::PAGE_MAX;
 /// See [`PAGE`].
@@ -227,7 +227,7 @@ async fn number(io: &RoleIo) -> Result<usize, RoleError> {
 }
 
 /// What search finds, and how many documents match if it says so. None if no search can be made any more.
-pub(super) async fn hits(
+async fn hits(
     io: &RoleIo,
     query: &str,
     limit: usize,
@@ -241,7 +241,7 @@ pub(super) async fn hits(
 }
 
 /// Whether no search can be made any more: the tool calls are used up, or a project of the context does not offer it.
-pub(super) const fn cannot_search(error: &ToolError) -> bool {
+const fn cannot_search(error: &ToolError) -> bool {
     matches!(error, ToolError::Budget(_)) || is_not_offered(error)
 }
 
@@ -347,7 +347,7 @@ async fn search(
     Ok(Some(found))
 }
 
-pub(super) fn entries(rows: &Value) -> Vec<Entry> {
+fn entries(rows: &Value) -> Vec<Entry> {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     rows.iter()
         .filter_map(|row| {

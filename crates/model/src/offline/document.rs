@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree_agent_contract::text::ELLIPSIS;
-
 use super::rank::{Passage, Ranked};
-use super::words::listed;
-use super::{LABEL, short};
+use super::words::Term;
+use super::{LABEL, hunt, short};
 
 /// Number of findings in the summary.
 pub(super) const LEADING: usize = 3;
@@ -167,10 +165,15 @@ pub(super) struct Asked<'a> {
     pub(super) shown: &'a [&'a str],
     /// Those of them that are rare.
     pub(super) rare: BTreeSet<usize>,
-    /// Those that occur nowhere.
-    pub(super) absent: &'a [String],
-    /// How many more stand in no passage, although search finds them.
-    pub(super) unquoted: usize,
+    /// Those that no quoted passage holds.
+    pub(super) unheld: &'a [&'a str],
+}
+
+/// The words of `terms` that stand in none of `passages`, nor in the headings above them.
+pub(super) fn unheld<'a>(terms: &'a [Term], passages: &[Ranked]) -> Vec<&'a str> {
+    let text = |r: &Ranked| format!("{} {}", r.passage.source(), r.passage.text);
+    let held: BTreeSet<usize> = passages.iter().flat_map(|r| hunt::held(&text(r), terms)).collect();
+    (0..terms.len()).filter(|i| !held.contains(i)).map(|i| terms[i].shown.as_str()).collect()
 }
 
 /// The remark on a question that the `best` passages do not answer as a whole: the first of them holds few of its
@@ -182,7 +185,7 @@ pub(super) fn remark(best: &[&Ranked], asked: &Asked<'_>) -> Option<String> {
         let named: Vec<&str> = terms.iter().filter_map(|&i| asked.shown.get(i).copied()).collect();
         if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
     };
-    let more = asked.absent.iter().filter(|word| !asked.shown.contains(&word.as_str())).count();
+    let more = asked.unheld.iter().filter(|word| !asked.shown.contains(word)).count();
     let (held, all) = (first.terms.len(), asked.shown.len() + more);
     if all >= FEW && held * 3 <= all {
         let named = named(&first.terms);
@@ -190,76 +193,12 @@ pub(super) fn remark(best: &[&Ranked], asked: &Asked<'_>) -> Option<String> {
     }
     let held: BTreeSet<usize> =
         best.iter().flat_map(|r| r.terms.intersection(&asked.rare)).copied().collect();
-    let rare = asked.rare.len() + asked.absent.len() + asked.unquoted;
+    let rare = asked.rare.len() + asked.unheld.len();
     let is_weak = rare >= FEW && held.len() * 2 < rare;
     is_weak.then(|| {
         let (some, named) = (held.len(), named(&held));
         format!("{CARE} The best mention {some} of its {rare} rarest words{named}.")
     })
-}
-
-/// The beginning of [`absence`].
-const ABSENCE: &str = "No document contains the word";
-
-/// The gap for terms that occur nowhere. It says what was searched for: a word, not what it means.
-pub(super) fn absence(absent: &[String]) -> Option<String> {
-    let quoted: Vec<String> = absent.iter().map(|t| format!("“{t}”")).collect();
-    match quoted.as_slice() {
-        [] => None,
-        [one] => Some(format!("{ABSENCE} {one}.")),
-        [rest @ .., last] => Some(format!("{ABSENCE} {} or {last}.", rest.join(", "))),
-    }
-}
-
-/// `said` without those sentences of [`absence`] that name a word which is not absent, also if they are cut.
-pub(super) fn without_absence(said: &str, is_absent: impl Fn(&str) -> bool) -> String {
-    let mut parts = said.split(ABSENCE);
-    let mut kept = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find("”.").map(|at| at + "”.".len());
-        let cut = part.find(ELLIPSIS).map(|at| at + ELLIPSIS.len_utf8());
-        let (words, rest) = part.split_at(end.into_iter().chain(cut).min().unwrap_or(part.len()));
-        let mut words_named = words.split('“').skip(1).filter_map(|word| word.split('”').next());
-        if words_named.all(&is_absent) {
-            kept.extend([ABSENCE, words]);
-            kept.push_str(rest);
-        } else {
-            let rest = if kept.is_empty() || kept.ends_with(' ') { rest.trim_start() } else { rest };
-            kept.push_str(rest);
-        }
-    }
-    kept.trim_end().to_owned()
-}
-
-/// `said` without `sentence`, which quotes a word, also where its end is cut.
-pub(super) fn without_sentence(said: &str, sentence: &str) -> String {
-    let Some(head) = sentence.find('”').map(|at| &sentence[..at + '”'.len_utf8()]) else {
-        return said.to_owned();
-    };
-    let (mut kept, mut rest) = (String::new(), said);
-    while let Some(at) = rest.find(head) {
-        let here = &rest[at..];
-        let same = here.chars().zip(sentence.chars()).take_while(|(a, b)| a == b);
-        let same: usize = same.map(|(c, _)| c.len_utf8()).sum();
-        let is_whole = same == sentence.len() && !here[same..].starts_with(|c: char| !c.is_whitespace());
-        let end = match here[same..].strip_prefix(ELLIPSIS) {
-            Some(_) => same + ELLIPSIS.len_utf8(),
-            None if is_whole => same,
-            None => 0,
-        };
-        match end {
-            0 => {
-                kept.push_str(&rest[..at + head.len()]);
-                rest = &here[head.len()..];
-            }
-            end => {
-                kept.push_str(&rest[..at]);
-                rest = here[end..].trim_start();
-            }
-        }
-    }
-    kept.push_str(rest);
-    kept.trim_end().to_owned()
 }
 
 /// The first of `titles`, and how many more there are: at most `most` together.
@@ -276,16 +215,6 @@ pub(super) fn not_done(title: &str) -> String {
     let title = short(title, 300);
     let end = if title.ends_with(['.', '?', '!']) { "" } else { "." };
     format!("Not done: {title}{end}")
-}
-
-/// The gap for words of the task that no step searched for, or the only node if there are no `steps`.
-pub(super) fn not_searched(words: &[String], steps: bool) -> Option<String> {
-    const NAMED: usize = 5;
-    let named = words.iter().take(NAMED).map(|word| format!("“{}”", short(word, 100)));
-    let more = words.len().saturating_sub(NAMED);
-    let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-    let which = if steps { "no step searched for" } else { "were not searched for" };
-    (!words.is_empty()).then(|| format!("Words of the task that {which}: {}.", listed(&named)))
 }
 
 #[cfg(test)]
@@ -320,10 +249,10 @@ mod tests {
             terms: terms.iter().copied().collect(),
         };
         let shown = ["harbour", "pilot", "sprocket", "zirvane"];
-        let absent = ["dirigible", "frobnix", "zirvane"].map(str::to_owned);
+        let unheld = ["dirigible", "frobnix", "zirvane"];
         let (common, rare) = (ranked(&[0, 1]), ranked(&[2]));
         let remark = |best: &[&Ranked], n: usize| {
-            remark(best, &Asked { shown: &shown, rare: [1, 2, 3].into(), absent: &absent[..n], unquoted: 0 })
+            remark(best, &Asked { shown: &shown, rare: [1, 2, 3].into(), unheld: &unheld[..n] })
         };
         let weak = remark(&[&common], 0).unwrap();
         assert!(weak.ends_with("The best mention 1 of its 3 rarest words (pilot)."), "{weak}");
@@ -332,35 +261,8 @@ mod tests {
         assert!(weak.ends_with("The best mentions 2 of its 6 key terms (harbour, pilot)."), "{weak}");
         let few = remark(&[&rare], 0).unwrap();
         assert!(few.ends_with("The best mentions 1 of its 4 key terms (sprocket)."), "{few}");
-        // A word that is absent counts once.
+        // A word that no passage holds counts once.
         let weak = remark(&[&rare], 3).unwrap();
         assert!(weak.ends_with("The best mentions 1 of its 6 key terms (sprocket)."), "{weak}");
-    }
-    #[test]
-    fn words_that_are_found_later_are_not_called_missing_again() {
-        let of = |said: &str| without_absence(said, |word| ["hasp", "gimlet"].contains(&word));
-        let kept = "No document contains the word “hasp” or “gimlet”.";
-        assert_eq!(of(kept), kept);
-        assert_eq!(of("Nothing was found. No document contains the word “awl”."), "Nothing was found.");
-        let nested =
-            format!("“What is an awl?”: Nothing. No document contains the word “awl”. “And?”: {kept} Two.");
-        assert_eq!(of(&nested), format!("“What is an awl?”: Nothing. “And?”: {kept} Two."));
-        assert_eq!(of("Nothing. No document contains the word “hasp”, “aw…"), "Nothing.");
-        assert_eq!(of(""), "");
-    }
-
-    #[test]
-    fn a_sentence_is_left_out_also_where_it_is_cut() {
-        let sentence = "Nobody has the word “hasp” as such. See a.md.";
-        let of = |said: &str| without_sentence(said, sentence);
-        assert_eq!(of(&format!("Nothing. {sentence} “And?”: two.")), "Nothing. “And?”: two.");
-        assert_eq!(of(&format!("{sentence} {sentence}")), "");
-        assert_eq!(of("Nothing. Nobody has the word “hasp” as su…"), "Nothing.");
-        assert_eq!(of("“And?”: Nobody has the word “hasp”… “Or?”: two."), "“And?”: “Or?”: two.");
-        for other in
-            ["Nobody has the word “gimlet” as such.", "Nobody has the word “hasp” as such. See a.md.bak.", ""]
-        {
-            assert_eq!(of(other), other);
-        }
     }
 }

@@ -10,13 +10,12 @@ use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAss
 use tree_agent_tools::READ_DOCUMENT;
 
 use super::document::{self, Document, Section};
-use super::findings::{self, FINDINGS, Known};
-use super::missing::Said;
+use super::findings::{self, FINDINGS};
 use super::objective::{Parts, parts};
 use super::rank::{ALONE, Counts, Passage, Ranked, floor, rank, without_repeats};
 use super::step::{Brief, Notes};
 use super::words::{Term, key_terms, listed};
-use super::{cited, corpus, count, heading, missing, short, told};
+use super::{cited, corpus, count, heading, short};
 use crate::io::RoleIo;
 
 /// Passages from one document at the most, and from one section of it.
@@ -35,30 +34,16 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let notes = if input.task.is_some() { Notes::default() } else { Notes::of(call) };
     // A part of the notes would mislead.
     let mut notes = if notes.is_cut { Notes::default() } else { notes };
-    let noted = Said { absent: notes.absent.clone(), unquoted: notes.unquoted.clone() };
-    if missing::look_again(io, noted.clone()).await? != noted {
-        // Documents have come since its planner looked.
-        notes = Notes::default();
-    }
     let mut terms = brief.terms();
-    // Steps before have searched for the words of a comparison.
-    let searched = if brief.compares.is_some() { Vec::new() } else { notes.searched(&terms) };
-    let mut known = Known { searched, ..Known::default() };
     // Where each passage of an earlier step is quoted.
     let mut quoted = Vec::new();
     // Which of them are rare.
     let mut rare = BTreeSet::new();
-    let mut is_empty = false;
+    let mut looked = Looked::default();
     let (ranked, docs) = if let Some((a, b)) = &brief.compares {
         quoted = compared(input, a, b);
         (rank(quoted.iter().map(|(passage, _)| passage.clone()).collect(), &terms), Vec::new())
     } else {
-        let looked = !notes.absent.is_empty() || !notes.unquoted.is_empty();
-        if brief.reads.is_empty() && notes.telling.is_empty() && looked {
-            // Its planner has looked: there is nothing to be quoted.
-            let known = Known { absent: notes.absent, unquoted: notes.unquoted, ..known };
-            return Ok(answer(call, &brief, &terms, &known, Chosen::default(), Looked::default()));
-        }
         // The planner of this very node leaves what it found in the scratchpad.
         let mut paths = if brief.reads.is_empty() { notes.reads.clone() } else { brief.reads.clone() };
         let mut docs = match paths.is_empty() {
@@ -69,45 +54,29 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             if !paths.is_empty() {
                 // All that were planned have been removed or renamed.
                 (paths, notes) = (Vec::new(), Notes::default());
-                known = Known::default();
             }
             let corpus = corpus::gather(io, call, &terms).await?;
-            (docs, is_empty) = (corpus.docs, corpus.is_empty);
+            looked.is_empty = corpus.is_empty;
+            looked.searched = Some(corpus.documents);
+            docs = corpus.docs;
         }
         let passages = docs.iter().flat_map(corpus::Doc::passages).collect();
         if brief.reads.is_empty() && !notes.telling.is_empty() {
             rare = notes.rarest(&notes.telling);
             terms = notes.telling;
-            known = Known { absent: notes.absent, unquoted: notes.unquoted, ..known };
             (rank(passages, &terms), docs)
         } else {
             let counts = Counts::new(passages, &terms);
-            // What is missing here may stand in a document that was not read.
-            let absent = counts.absent();
             let telling = match paths.is_empty() {
                 true => telling(&counts, &terms, &brief),
                 false => (0..terms.len()).collect(),
             };
             rare = counts.rarest(&telling);
-            let ranked = counts.ranked(&telling);
-            let mut unsearched = absent.clone();
-            // The planner that named the documents has looked for the words of the task.
-            if ranked.is_empty() || paths.is_empty() || input.task.is_some() {
-                let found = missing::look_for(io, &terms, absent).await?;
-                unsearched = found.unsearched;
-                (known.absent, known.unquoted) = (found.absent, found.unquoted);
-            }
-            let searched = (0..terms.len()).filter(|i| !unsearched.contains(i));
-            known.searched = searched.map(|i| terms[i].shown.clone()).collect();
-            (ranked, docs)
+            (counts.ranked(&telling), docs)
         }
     };
     let chosen = choose_shared(ranked, &terms, &brief);
-    if !chosen.is_empty() && !brief.reads.is_empty() {
-        // Other steps read the documents that mention the rest.
-        known.unquoted.clear();
-    }
-    let looked = Looked { documents: docs.len(), is_empty, unread: io.ran_out_of_tool_calls() };
+    let looked = Looked { read: docs.len(), unread: io.ran_out_of_tool_calls(), ..looked };
     let of_earlier = |r: &'_ Ranked| {
         let held = quoted.iter().find(|(passage, _)| *passage == r.passage);
         held.and_then(|(_, document)| *document)
@@ -116,14 +85,16 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
         Some(_) => cited::of_artifacts(chosen.iter().filter_map(|r| Some((&r.passage, of_earlier(r)?)))),
         None => cited::of_sources(chosen.iter().map(|r| &r.passage), &docs),
     };
-    Ok(answer(call, &brief, &terms, &known, Chosen { passages: chosen, citations, rare }, looked))
+    Ok(answer(call, &brief, &terms, Chosen { passages: chosen, citations, rare }, looked))
 }
 
 /// What was looked at.
 #[derive(Default)]
 struct Looked {
     /// Documents that were read.
-    documents: usize,
+    read: usize,
+    /// Documents of the context, if it was searched.
+    searched: Option<usize>,
     /// There is none in the context.
     is_empty: bool,
     /// Not everything was read, because the tool calls are used up.
@@ -131,7 +102,6 @@ struct Looked {
 }
 
 /// What is quoted.
-#[derive(Default)]
 struct Chosen {
     passages: Vec<Ranked>,
     citations: Vec<Citation>,
@@ -232,19 +202,13 @@ fn answer(
     call: &CallContext,
     brief: &Brief,
     terms: &[Term],
-    known: &Known,
     chosen: Chosen,
-    Looked { documents: read, is_empty, unread }: Looked,
+    Looked { read, searched, is_empty, unread }: Looked,
 ) -> ExecutorOutput {
     let title = heading(call);
     let Chosen { passages: chosen, citations, rare } = chosen;
-    let absent = known.absent.as_slice();
-    // What is known of the words without a passage.
-    let unfound: Vec<String> =
-        document::absence(absent).into_iter().chain(known.unquoted.iter().cloned()).collect();
     let looked = match &brief.compares {
         Some(_) => "what earlier steps quoted".to_owned(),
-        None if read == 0 => "nothing further: the planner had looked".to_owned(),
         None => count(read, "document"),
     };
     let shown: Vec<&str> = terms.iter().map(|t| t.shown.as_str()).collect();
@@ -261,16 +225,13 @@ fn answer(
     let paths: Vec<&str> = sections.iter().map(|s| s.title).collect();
     let mut gaps: Vec<String> = Vec::new();
     let summary = match chosen.first() {
-        Some(first) => {
-            gaps.extend(unfound);
-            format!(
-                "{} from {}. Most relevant: “{}” ({})",
-                count(chosen.len(), "passage"),
-                short(&listed(&paths), 400),
-                short(&first.passage.text, 400),
-                first.passage.source()
-            )
-        }
+        Some(first) => format!(
+            "{} from {}. Most relevant: “{}” ({})",
+            count(chosen.len(), "passage"),
+            short(&listed(&paths), 400),
+            short(&first.passage.text, 400),
+            first.passage.source()
+        ),
         None => {
             let nothing = match &brief.compares {
                 Some((a, b)) => format!(
@@ -281,28 +242,30 @@ fn answer(
                 None if words.is_empty() => {
                     "Nothing was found: the task holds no word to look for.".to_owned()
                 }
-                None if !unfound.is_empty() => format!("Nothing was found. {}", unfound.join(" ")),
-                None if unread => format!("No passage about {words} was quoted from what could be read."),
+                None if unread => format!("Nothing was found about {words} in what could be read."),
                 None if is_empty => "Nothing was found: there is no document that can be read.".to_owned(),
-                None if read == 0 => format!("No passage about {words} was quoted: no document was read."),
-                // Only search can say that no document contains them.
-                None => format!("No passage about {words} was quoted from {looked}."),
+                None => match searched.unwrap_or(read) {
+                    // Nobody has counted further.
+                    corpus::COUNTED.. => {
+                        format!("Nothing was found about {words} in the documents of the context.")
+                    }
+                    documents => {
+                        format!("Nothing was found about {words} in {}.", count(documents, "document"))
+                    }
+                },
             };
             gaps.push(nothing.clone());
             nothing
         }
     };
-    // Of a step, the root says it: another step may have searched for the word.
-    if call.depth == 0 {
-        gaps.extend(told::not_searched(brief, &known.searched, &told::Held::of(&chosen), false));
-    }
     if unread {
         gaps.push(
             "Not everything was read: the tool calls that this step could make are used up.".to_owned(),
         );
     }
     let best: Vec<&Ranked> = chosen.iter().take(document::LEADING).collect();
-    let asked = document::Asked { shown: &shown, rare, absent, unquoted: known.unquoted.len() };
+    let all = brief.terms();
+    let asked = document::Asked { shown: &shown, rare, unheld: &document::unheld(&all, &chosen) };
     let remark = document::remark(&best, &asked).filter(|_| brief.compares.is_none());
     let markdown = Document { title: &title, remark, sections, by_parts: false, gaps: &gaps }.markdown();
     let notes = (!gaps.is_empty()).then(|| short(&gaps.join(" "), 2_000));
@@ -335,7 +298,7 @@ fn answer(
                 artifact_labels: vec![FINDINGS.to_owned(), QUOTATIONS.to_owned()],
             },
         },
-        artifacts: vec![document, findings::artifact(&chosen, terms, known)],
+        artifacts: vec![document, findings::artifact(&chosen, terms, &[])],
         scratchpad: ScratchpadDraft::of(format!("**Read {looked}.** {summary}\n")),
     }
 }

@@ -3,8 +3,7 @@
 //!
 //! A part of the objective is a branch of its own. Of an objective in one part, each folder of documents that speak of
 //! it is a branch, and each document a task. When all of them have been read, the planner follows words that the
-//! results share and the objective does not name. It is done when these have been followed, too. Words of the objective
-//! that no passage holds are open questions of the plan.
+//! results share and the objective does not name. It is done when these have been followed, too.
 //!
 //! It keeps no state but the plan document: the same documents and the same plan give the same tasks.
 
@@ -26,7 +25,7 @@ use super::hunt::{self, Lead};
 use super::objective::{Parts, parts};
 use super::plan::{Task, part_task, task, width};
 use super::rank::{Ranked, rank};
-use super::step::{self, Brief, Notes};
+use super::step::{self, Brief};
 use super::subject::{Found, Subject, weigh};
 use super::words::{Term, key_terms, listed};
 use super::{corpus, count, short};
@@ -68,8 +67,6 @@ struct Asked {
     ranked: Vec<Ranked>,
     /// Its words.
     terms: Vec<Term>,
-    /// What is known of those that no passage holds. Tasks of parts look for their own words.
-    missing: Vec<String>,
 }
 
 /// Whether the tasks of `brief` followed names from one document to the next.
@@ -85,7 +82,7 @@ pub(super) async fn plan(
 ) -> Result<PlannerOutput, RoleError> {
     let mut items = brief.last.items.clone();
     settle(&mut items, brief);
-    let Asked { mut facets, beyond, ranked, terms, missing } = asked(input, brief, io).await?;
+    let Asked { mut facets, beyond, ranked, terms } = asked(input, brief, io).await?;
     add(&mut items, &facets, "");
     if next(&items, &facets, usize::MAX).is_empty() || items.iter().any(|item| item.note == OPENED) {
         let words = opened(&ranked, &terms, &facets);
@@ -108,7 +105,7 @@ pub(super) async fn plan(
         items.iter_mut().filter(|item| item.title == *title).for_each(|item| item.state = ItemState::Doing);
     }
     let steps: Vec<StepDraft> = chosen.iter().enumerate().map(|(i, &at)| draft(i, &facets[at])).collect();
-    Ok(answer(brief, items, steps, beyond, missing))
+    Ok(answer(brief, items, steps, beyond))
 }
 
 fn answer(
@@ -116,7 +113,6 @@ fn answer(
     items: Vec<PlanItem>,
     steps: Vec<StepDraft>,
     beyond: Vec<String>,
-    missing: Vec<String>,
 ) -> PlannerOutput {
     let todo = items.iter().filter(|item| item.state == ItemState::Todo);
     let left: Vec<String> = todo.map(|item| item.title.clone()).chain(beyond).collect();
@@ -136,7 +132,7 @@ fn answer(
         rollup: rollup(brief),
         branches: branch_notes(brief),
         remaining: document::first_of(left, limits::HOMEWORK_NOTES),
-        questions: questions(&items, missing),
+        questions: questions(&items),
         items,
     };
     PlannerOutput {
@@ -227,8 +223,8 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         vec![Facet { branch: "objective".to_owned(), task }]
     };
     if terms.is_empty() {
-        let (beyond, ranked, missing) = Default::default();
-        return Ok(Asked { facets: whole(), beyond, ranked, terms, missing });
+        let (beyond, ranked) = Default::default();
+        return Ok(Asked { facets: whole(), beyond, ranked, terms });
     }
     let mut corpus = corpus::gather(io, &input.call, &terms).await?;
     let limited = input.call.budgets.max_tool_calls.is_some();
@@ -237,7 +233,6 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
         _ => Vec::new(),
     };
     let passages = || corpus.docs.iter().flat_map(corpus::Doc::passages).collect();
-    let mut missing: Vec<String> = missing_before(homework).map(str::to_owned).collect();
     let mut facets = match parts(&brief.subject) {
         Parts::Several(parts) => of_parts(&parts),
         Parts::Compare(comparison) => {
@@ -250,12 +245,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
             facets
         }
         Parts::One => {
-            let (found, mut subject) = weigh(passages(), terms.clone());
-            // Documents may have come since the last iteration.
-            subject.look_for_missing(io).await?;
-            if missing.is_empty() || !io.ran_out_of_tool_calls() {
-                missing = subject.missing_notes();
-            }
+            let (found, subject) = weigh(passages(), terms.clone());
             // One iteration is left for what the results open up.
             let rounds = (homework.max_iterations as usize).saturating_sub(1).max(1);
             match leads.iter().any(|lead| lead.hop > 0) {
@@ -270,7 +260,7 @@ async fn asked(input: &PlanInput, homework: &HomeworkBrief, io: &RoleIo) -> Resu
     make_distinct(&mut facets);
     let beyond = facets.split_off(facets.len().min(FACETS));
     let beyond = beyond.into_iter().map(|facet| facet.task.title).collect();
-    Ok(Asked { facets, beyond, ranked: rank(passages(), &terms), terms, missing })
+    Ok(Asked { facets, beyond, ranked: rank(passages(), &terms), terms })
 }
 
 /// Leaves one of the tasks that ask for the same. Others may only be titled alike, because a title is cut.
@@ -413,12 +403,11 @@ fn branch_notes(brief: &HomeworkBrief) -> Vec<BranchNote> {
     brief.branches.iter().skip(too_many).filter_map(note).collect()
 }
 
-/// What could not be found out: what is `missing`, and the tasks that failed.
-fn questions(items: &[PlanItem], missing: Vec<String>) -> Vec<String> {
+/// What could not be found out: the tasks that failed.
+fn questions(items: &[PlanItem]) -> Vec<String> {
     let failed = format!("{}: ", NodeStatus::Failed);
     let failed = items.iter().filter(|item| item.note.starts_with(&failed));
-    let failed = failed.map(|item| short(&item.title, TASK_BYTES));
-    missing.into_iter().chain(failed).take(limits::HOMEWORK_NOTES).collect()
+    failed.map(|item| short(&item.title, TASK_BYTES)).take(limits::HOMEWORK_NOTES).collect()
 }
 
 /// The titles of the tasks that the plan of homework which has ended leaves undone. Its tasks were `begun`.
@@ -436,13 +425,4 @@ pub(super) fn refusals(brief: &HomeworkBrief) -> impl Iterator<Item = String> {
         let why = item.note.strip_prefix(REFUSED)?;
         Some(format!("“{}” was refused: {why}.", short(&item.title, TASK_BYTES)))
     })
-}
-
-/// What the planner has noted of words that are missing.
-pub(super) fn notes(brief: &HomeworkBrief) -> Notes {
-    Notes::from_lines(missing_before(brief))
-}
-
-fn missing_before(brief: &HomeworkBrief) -> impl Iterator<Item = &str> {
-    brief.last.questions.iter().map(String::as_str).filter(|note| step::tells_what_is_missing(note))
 }

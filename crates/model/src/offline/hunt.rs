@@ -94,16 +94,8 @@ fn sections(passages: Vec<Passage>) -> Vec<Passage> {
 /// The terms that stand in `text`, as indices.
 pub(super) fn held(text: &str, terms: &[Term]) -> Vec<usize> {
     let words: Vec<String> = stems(text).collect();
-    (0..terms.len()).filter(|&i| stands(&words, &terms[i])).collect()
-}
-
-/// Whether all `terms` stand in a text that has the stems `words`.
-pub(super) fn all_held(words: &[String], terms: &[Term]) -> bool {
-    terms.iter().all(|term| stands(words, term))
-}
-
-fn stands(words: &[String], term: &Term) -> bool {
-    words.windows(term.stems.len()).any(|part| part == term.stems)
+    let stands = |term: &Term| words.windows(term.stems.len()).any(|part| part == term.stems);
+    (0..terms.len()).filter(|&i| stands(&terms[i])).collect()
 }
 
 /// The path of a document, and what leads to it.

@@ -68,8 +68,7 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     let limited = call.budgets.max_tool_calls.is_some();
     let leads = if leaf { Vec::new() } else { hunt::hunt(io, &brief.subject, limited, &mut corpus).await? };
     let read = corpus.docs.len();
-    let (found, mut subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
-    subject.look_for_missing(io).await?;
+    let (found, subject) = weigh(corpus.docs.iter().flat_map(corpus::Doc::passages).collect(), terms);
     let asked = subject.telling.len();
     let alone = match found.as_slice() {
         [_] => true,
@@ -96,11 +95,6 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
         return Ok(output);
     }
     match found.as_slice() {
-        [] if subject.is_absent() => {
-            let words = if subject.terms.len() == 1 { "the word" } else { "one of the words" };
-            Ok(execute(&format!("No document contains {words} {what}."), &[], &notes))
-        }
-        // Only search can say that something is absent.
         [] => Ok(execute(&format!("No passage about {what} was found."), &[], &notes)),
         [first, ..] if alone => {
             Ok(execute(&format!("What there is about {what} stands in {}.", first.path), &found[..1], &notes))

@@ -173,12 +173,6 @@ impl Counts {
         of.iter().copied().filter(|&i| self.weights[i] >= RARE * heaviest).collect()
     }
 
-    /// The terms that occur in no passage, heading or path.
-    pub(super) fn absent(&self) -> BTreeSet<usize> {
-        let held = |i: usize| self.weights[i] > 0.0 || self.rows.iter().any(|r| r.around[i]);
-        (0..self.weights.len()).filter(|&i| !held(i)).collect()
-    }
-
     /// The terms, the heaviest first.
     pub(super) fn by_weight(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.weights.len()).collect();
@@ -365,7 +359,6 @@ mod tests {
             .collect();
         let counts = Counts::new(passages, &key_terms("harbour pilot refuses submarine"));
         assert_eq!(counts.telling(), [1, 2].into());
-        assert_eq!(counts.absent(), [3].into());
         assert_eq!(counts.by_weight(), [1, 2, 0, 3]);
         assert!([1.0, 2.0, 3.0, 8.0].map(log2) == [0.0, 1.0, 1.5, 3.0]);
     }

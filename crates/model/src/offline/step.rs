@@ -1,6 +1,6 @@
 //! How a plan tells the node of a step what to do: in success criteria that people read and executors parse.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use tree_agent_contract::limits;
 use tree_agent_contract::role::CallContext;
@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::objective::{Parts, parts};
 use super::short;
-use super::words::{TERMS, Term, all_terms, key_terms, left_out};
+use super::words::{TERMS, Term, key_terms};
 
 /// Bytes of a quoted part of the objective.
 const PART_BYTES: usize = 2_000;
@@ -18,10 +18,7 @@ const PART_BYTES: usize = 2_000;
 pub(super) const FOLLOWS: &str = "The steps follow names";
 
 const QUOTES: &str = "Quotes passages about ";
-const LACKS: &str = "Words that no document contains: ";
 const RARE: &str = "Its rarest words: ";
-const UNQUOTED: &str = "By search: ";
-const UNSEARCHED: &str = "Words that could not be searched for: ";
 
 const STEPS: &str = "Steps: ";
 
@@ -59,29 +56,9 @@ pub(super) fn rare(terms: &[&str]) -> String {
     format!("{RARE}{}", terms.join(", "))
 }
 
-/// Note: these terms occur nowhere.
-pub(super) fn lacks(terms: &[String]) -> String {
-    format!("{LACKS}{}", terms.join(", "))
-}
-
-/// Note: a sentence about a term that only search finds.
-pub(super) fn unquoted(sentence: &str) -> String {
-    format!("{UNQUOTED}{sentence}")
-}
-
 /// Note: how many steps the plan has.
 pub(super) fn steps(number: usize) -> String {
     format!("{STEPS}{number}")
-}
-
-/// Note: these terms could not be searched for.
-pub(super) fn unsearched(terms: &[&str]) -> String {
-    format!("{UNSEARCHED}{}", terms.join(", "))
-}
-
-/// Whether `note` tells what is missing: whether [`lacks`], [`unquoted`] or [`unsearched`] wrote it.
-pub(super) fn tells_what_is_missing(note: &str) -> bool {
-    [LACKS, UNQUOTED, UNSEARCHED].iter().any(|beginning| note.starts_with(beginning))
 }
 
 /// Criterion: a part of the objective is answered.
@@ -139,13 +116,6 @@ impl Brief {
             },
         }
     }
-
-    /// The words of the task that are not among `searched`.
-    pub(super) fn not_searched(&self, searched: &[String]) -> Vec<String> {
-        let terms: Vec<Term> = searched.iter().flat_map(|word| all_terms(word)).collect();
-        let searched: HashSet<&String> = searched.iter().collect();
-        left_out(&self.subject, &terms).into_iter().filter(|word| !searched.contains(word)).collect()
-    }
 }
 
 /// The words of all parts, each once. If there are too many, each part gives as many as any other that has so many.
@@ -200,12 +170,6 @@ pub(super) struct Notes {
     pub(super) telling: Vec<Term>,
     /// Those of them that are rare.
     pub(super) rare: Vec<Term>,
-    /// The terms that occur in no document.
-    pub(super) absent: Vec<String>,
-    /// What is known of terms that only search finds, in sentences.
-    pub(super) unquoted: Vec<String>,
-    /// The terms that could not be searched for.
-    pub(super) unsearched: Vec<String>,
     /// The steps follow names from one document to the next.
     pub(super) follows: bool,
     /// Steps of the plan.
@@ -220,12 +184,6 @@ impl Notes {
         (0..terms.len()).filter(|&i| self.rare.contains(&terms[i])).collect()
     }
 
-    /// Those of `terms` that the planner could search for.
-    pub(super) fn searched(&self, terms: &[Term]) -> Vec<String> {
-        let shown = terms.iter().map(|term| &term.shown);
-        shown.filter(|word| !self.unsearched.contains(word)).cloned().collect()
-    }
-
     /// The notes in the scratchpad of a node.
     pub(super) fn of(call: &CallContext) -> Self {
         let lines: Vec<&str> = call.scratchpad_tail.lines().collect();
@@ -235,8 +193,8 @@ impl Notes {
         }
     }
 
-    /// Reads what [`reads`], [`quotes`], [`rare`], [`lacks`], [`unquoted`] and [`unsearched`] wrote.
-    pub(super) fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Reads what [`reads`], [`quotes`] and [`rare`] wrote.
+    fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let mut notes = Self::default();
         for line in lines {
             let item = line.trim().trim_start_matches("- ");
@@ -244,12 +202,6 @@ impl Notes {
                 notes.telling = key_terms(words);
             } else if let Some(words) = item.strip_prefix(RARE) {
                 notes.rare = key_terms(words);
-            } else if let Some(words) = item.strip_prefix(LACKS) {
-                notes.absent = words.split(", ").map(str::to_owned).collect();
-            } else if let Some(words) = item.strip_prefix(UNSEARCHED) {
-                notes.unsearched = words.split(", ").map(str::to_owned).collect();
-            } else if let Some(sentence) = item.strip_prefix(UNQUOTED) {
-                notes.unquoted.push(sentence.to_owned());
             } else if item == CUT {
                 notes.is_cut = true;
             } else if let Some(steps) = item.strip_prefix(STEPS) {

@@ -2,12 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree_agent_contract::role::RoleError;
-
 use super::rank::{ALONE, Counts, Passage, floor};
+use super::step;
 use super::words::{Term, listed};
-use super::{missing, step};
-use crate::io::RoleIo;
 
 /// Passages of a document that count towards its weight: one long document must not outweigh several good ones.
 const WEIGHED: usize = 3;
@@ -33,10 +30,6 @@ pub(super) struct Subject {
     pub(super) telling: Vec<usize>,
     /// Those of them that are rare.
     rare: BTreeSet<usize>,
-    /// Those that no passage holds.
-    unheld: BTreeSet<usize>,
-    /// What is known of them.
-    missing: missing::Missing,
 }
 
 impl Subject {
@@ -70,29 +63,7 @@ impl Subject {
         if !self.rare.is_empty() {
             notes.push(step::rare(&self.shown(&self.rare)));
         }
-        notes.extend(self.missing_notes());
         notes
-    }
-
-    /// Looks in all documents for the terms that no passage holds.
-    pub(super) async fn look_for_missing(&mut self, io: &RoleIo) -> Result<(), RoleError> {
-        self.missing = missing::look_for(io, &self.terms, self.unheld.iter().copied()).await?;
-        Ok(())
-    }
-
-    /// Whether no document contains any of the terms.
-    pub(super) fn is_absent(&self) -> bool {
-        let missing::Missing { absent, unquoted, unsearched } = &self.missing;
-        absent.len() == self.terms.len() && unquoted.is_empty() && unsearched.is_empty()
-    }
-
-    /// What is known of the terms that no passage holds.
-    pub(super) fn missing_notes(&self) -> Vec<String> {
-        let missing::Missing { absent, unquoted, unsearched } = &self.missing;
-        let lacks = (!absent.is_empty()).then(|| step::lacks(absent));
-        let unsearched = (!unsearched.is_empty()).then(|| step::unsearched(&self.shown(unsearched)));
-        let unquoted = unquoted.iter().map(|sentence| step::unquoted(sentence));
-        lacks.into_iter().chain(unsearched).chain(unquoted).collect()
     }
 }
 
@@ -101,8 +72,7 @@ pub(super) fn weigh(passages: Vec<Passage>, terms: Vec<Term>) -> (Vec<Found>, Su
     let counts = Counts::new(passages, &terms);
     let telling = counts.telling();
     let by_weight = counts.by_weight().into_iter().filter(|i| telling.contains(i)).collect();
-    let (unheld, rare) = (counts.absent(), counts.rarest(&telling));
-    let subject = Subject { terms, telling: by_weight, rare, unheld, missing: missing::Missing::default() };
+    let subject = Subject { terms, telling: by_weight, rare: counts.rarest(&telling) };
     let mut by_path: BTreeMap<String, Found> = BTreeMap::new();
     for ranked in counts.ranked(&telling) {
         let path = ranked.passage.path;

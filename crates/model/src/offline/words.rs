@@ -4,15 +4,12 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use tree_agent_contract::spelling;
-use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Maximum of terms in one query, about one or two sentences.
 pub(super) const TERMS: usize = 16;
 /// Maximum of bytes of a term. Anything longer is not a word.
 const TERM_BYTES: usize = 64;
-/// Other forms of a term that are searched for, too.
-const FORMS: usize = 3;
 
 /// Words that say nothing about a subject: function words of some languages, and verbs that questions use.
 const STOP: &str = "\
@@ -35,50 +32,12 @@ const STOP: &str = "\
 ";
 
 /// A word that matters, or a compound of several: `tree-agent`, `node_status`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     /// The stems by which it is compared, part by part; never empty.
     pub(super) stems: Vec<String>,
     /// The original spelling.
     pub(super) shown: String,
-    /// Other words of the same text that have the same stems, at most [`FORMS`].
-    pub(super) forms: Vec<String>,
-}
-
-impl Eq for Term {}
-
-/// Two terms are the same in whatever forms a text has them.
-impl PartialEq for Term {
-    fn eq(&self, other: &Self) -> bool {
-        (&self.stems, &self.shown) == (&other.stems, &other.shown)
-    }
-}
-
-impl Term {
-    /// The word, and the others with the same stems, each as a term of its own.
-    pub(super) fn in_all_forms(&self) -> impl Iterator<Item = Self> {
-        let form = |shown: &String| Self { stems: self.stems.clone(), shown: shown.clone(), forms: vec![] };
-        [&self.shown].into_iter().chain(&self.forms).map(form)
-    }
-
-    fn also_as(&mut self, form: String) {
-        let same = |known: &String| known.to_lowercase() == form.to_lowercase();
-        let is_known = same(&self.shown) || self.forms.iter().any(same);
-        if !is_known && self.forms.len() < FORMS {
-            self.forms.push(form);
-        }
-    }
-
-    /// The words that it has, each once.
-    pub(super) fn words(&self) -> Vec<String> {
-        let mut words: Vec<String> = Vec::new();
-        for word in words_of(&spelling::queried(&self.shown)) {
-            if !words.iter().any(|known| known == word) {
-                words.push(word.to_owned());
-            }
-        }
-        words
-    }
 }
 
 /// The words of `text` that matter, in order, each once: the first [`TERMS`] of at most [`TERM_BYTES`].
@@ -88,27 +47,11 @@ pub(super) fn key_terms(text: &str) -> Vec<Term> {
         if terms.len() == TERMS {
             break;
         }
-        if term.shown.len() > TERM_BYTES {
-            continue;
-        }
-        match terms.iter_mut().find(|known| known.stems == term.stems) {
-            Some(known) => known.also_as(term.shown),
-            None => terms.push(term),
+        if term.shown.len() <= TERM_BYTES && !terms.iter().any(|known| known.stems == term.stems) {
+            terms.push(term);
         }
     }
     terms
-}
-
-/// All words of `text` that matter, in order.
-pub(super) fn all_terms(text: &str) -> Vec<Term> {
-    words_that_matter(&spelling::joined(text)).collect()
-}
-
-/// The words of `text` that matter and are not among `terms`, each once.
-pub(super) fn left_out(text: &str, terms: &[Term]) -> Vec<String> {
-    let mut known: HashSet<Vec<String>> = terms.iter().map(|term| term.stems.clone()).collect();
-    let text = spelling::joined(text);
-    words_that_matter(&text).filter(|term| known.insert(term.stems.clone())).map(|term| term.shown).collect()
 }
 
 /// The words that matter of a text as a reader sees it: a mark or an entity within a word does not divide it.
@@ -117,11 +60,7 @@ fn words_that_matter(joined: &str) -> impl Iterator<Item = Term> {
         let stems = stems_of(&spelling::queried(word));
         let lower = spelling::comparable(word).to_lowercase();
         let tiny = word.chars().count() < 2 && word.is_ascii();
-        (!tiny && !stems.is_empty() && !is_stop(&lower)).then(|| Term {
-            stems,
-            shown: word.to_owned(),
-            forms: vec![],
-        })
+        (!tiny && !stems.is_empty() && !is_stop(&lower)).then(|| Term { stems, shown: word.to_owned() })
     })
 }
 
@@ -213,42 +152,6 @@ fn stem(word: &str) -> String {
     s
 }
 
-/// `word`, and what is left of it without each regular ending that it may have, as words of one search for
-/// [similar](spelling::Similar) words, which may have other endings. It is for letters, so signs and accents are left
-/// out: `pop-ups` may stand for `popup`.
-pub(super) fn with_endings(word: &str) -> String {
-    /// Shorter ones stand in too many texts.
-    const LETTERS: usize = 2;
-    let letters: String = word.nfkd().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
-    // A character may stand for many: what is too long is no word, and must fit into one search.
-    if letters.len() > TERM_BYTES {
-        return word.to_owned();
-    }
-    let without = |ending: &str, least: usize| {
-        letters.strip_suffix(ending).filter(|rest| rest.len() >= least).map(str::to_owned)
-    };
-    let mut bases = vec![letters.clone(), stem(&letters)];
-    // What the stem has lost, or what is too short to be stemmed: `cells`, `agreed`, `IDs`.
-    bases.extend(
-        [("s", LETTERS), ("es", 3), ("d", 3), ("ed", 3), ("ing", 3)]
-            .iter()
-            .filter_map(|(e, n)| without(e, *n)),
-    );
-    for base in bases.clone() {
-        // `city` may stand as `cities`, and `die` as `dying`.
-        let plural = base.strip_suffix('y').filter(|rest| !rest.ends_with(['a', 'e', 'o', 'u']));
-        bases.extend(plural.map(|rest| format!("{rest}ie")));
-        bases.extend(base.strip_suffix("ie").map(|rest| format!("{rest}y")));
-    }
-    let mut known = HashSet::from([letters.as_str()]);
-    let is_word = |base: &&String| {
-        let ends = base.ends_with(|c: char| c.is_ascii_alphanumeric());
-        ends && base.len() >= LETTERS && base.contains(char::is_alphabetic)
-    };
-    let others = bases.iter().filter(is_word).filter(|base| known.insert(base.as_str()));
-    others.fold(word.to_owned(), |all, other| format!("{all} {other}"))
-}
-
 /// `a`, `a and b`, `a, b and c`.
 pub(super) fn listed<S: AsRef<str>>(items: &[S]) -> String {
     match items {
@@ -286,38 +189,6 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_looked_for_with_endings() {
-        for (word, with) in [
-            ("email", "email"),
-            ("cells", "cells cel cell"),
-            ("rolling", "rolling rol roll"),
-            ("family", "family fami familie"),
-            ("CPUs", "CPUs cpu"),
-            ("APIs", "APIs api"),
-            ("skied", "skied sky skie ski"),
-            ("die", "die dy"),
-            ("Emails", "Emails email"),
-            ("zeppelining", "zeppelining zeppelin"),
-            ("gas", "gas ga"),
-            ("party", "party partie"),
-            ("IDs", "IDs id"),
-            ("10000", "10000"),
-            ("pipe", "pipe pip"),
-            ("parties", "parties party partie parti"),
-            ("mp3-files", "mp3-files mp3fil mp3file"),
-            ("e-mails", "e-mails email"),
-            ("e-mailed", "e-mailed email emaile"),
-            ("x-rays", "x-rays xray"),
-            ("add-ons", "add-ons addon"),
-            ("cafés", "cafés caf cafe"),
-            ("Überläufe", "Überläufe uberlauf"),
-            ("Straße", "Straße"),
-        ] {
-            assert_eq!(with_endings(word), with);
-        }
-    }
-
-    #[test]
     fn words_that_look_the_same_are_the_same() {
         for written in
             ["cafés", "cafe\u{301}s", "ｃａｆéｓ", "ca\u{ad}fés", "caf&eacute;s", "**ca**fés", "ca<b>fés</b>"]
@@ -336,11 +207,6 @@ mod tests {
             .map(|t| t.shown)
             .collect();
         assert_eq!(shown, ["driver", "keep", "lease"]);
-        let lease = &key_terms("A lease, Leases, leases, leasing, leased, leasings")[0];
-        assert_eq!(
-            (lease.shown.as_str(), &lease.forms[..]),
-            ("lease", &["Leases", "leasing", "leased"].map(str::to_owned)[..])
-        );
         let compound = &key_terms("Is a tree-agent's `node_status` full-text?");
         let shown: Vec<&str> = compound.iter().map(|t| t.shown.as_str()).collect();
         assert_eq!(shown, ["tree-agent", "node_status", "full-text"]);

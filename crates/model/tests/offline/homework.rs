@@ -232,43 +232,6 @@ async fn every_document_is_read_once_then_the_results_are_followed_then_it_ends(
 }
 
 #[tokio::test]
-async fn words_that_no_passage_holds_are_open_questions_and_gaps() {
-    let objective = "What happens in a storm with cranes, pilots, a zeppelin and a barge";
-    let runner = Runner::new(objective, 1);
-    let project = runner.context.project_ids[0];
-    runner.documents.add_source(project, "log.md", "---\nvessel: barge\n---\n# Log\n\nAll is calm.");
-    let ended = runner.homework(8).await;
-    assert!(ended.iterations.len() >= 2, "{:?}", ended.iterations);
-    let (lacks, unquoted) = (
-        "Words that no document contains: zeppelin",
-        "By search: 1 document contains the word “barge”, but no passage of it was quoted: log.md.",
-    );
-    assert_eq!(ended.last.questions, [lacks, unquoted]);
-    assert_eq!(ended.document.matches("No document contains the word “zeppelin”.").count(), 1);
-    assert!(ended.document.contains(unquoted.trim_start_matches("By search: ")), "{}", ended.document);
-    // A run without an iteration left says so, too. A run of several parts says it for the words of each part.
-    let ended = Runner::new(objective, 1).homework(1).await;
-    assert!(ended.document.contains("No document contains the word “zeppelin”"), "{}", ended.document);
-    let objective = "When may a pilot refuse? What does a zeppelin cost?";
-    let ended = Runner::new(objective, 1).homework(5).await;
-    assert_eq!(ended.document.matches("No document contains the word “zeppelin”").count(), 1);
-}
-
-/// A task that cannot look any more takes back nothing.
-#[tokio::test]
-async fn words_stay_missing_when_the_tool_calls_are_used_up() {
-    for calls in [12, 16, 20, 24, 28, 40, 60] {
-        let mut runner = Runner::new("zeppelin cranes dirigible pilots", 1);
-        runner.budgets.max_tool_calls = Some(calls);
-        let ended = runner.homework(6).await;
-        let missing = "No document contains the word “zeppelin” or “dirigible”.";
-        let has_looked = ended.last.questions.iter().any(|q| q.ends_with("zeppelin, dirigible"));
-        assert!(has_looked && ended.document.contains(missing), "{calls}: {:?}", ended.last.questions);
-        assert!(titles(&ended).iter().all(|title| !title.contains("zeppelin")), "{:?}", titles(&ended));
-    }
-}
-
-#[tokio::test]
 async fn parts_of_the_objective_are_branches() {
     let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";
     let ended = Runner::new(objective, 1).homework(5).await;
@@ -307,11 +270,6 @@ async fn no_part_of_the_objective_is_lost() {
     let parts = ["pilots", "cranes", "zeppelin"].map(|word| format!("the handbook {padding} and its {word}"));
     let ended = Runner::new(&parts.join("; "), 1).homework(8).await;
     assert_eq!(ended.iterations[0].len(), 3, "{:?}", ended.iterations);
-    assert!(
-        ended.document.contains("No document contains the word “season” or “zeppelin”."),
-        "{}",
-        ended.document
-    );
 
     let mut runner = Runner::new(&(0..60).map(|i| format!("pilot {i:02}")).collect::<Vec<_>>().join(";"), 1);
     runner.budgets.max_steps_per_band = 2;
@@ -358,13 +316,10 @@ async fn homework_follows_names_from_document_to_document() {
 }
 
 #[tokio::test]
-async fn a_word_of_a_document_that_came_after_an_iteration_is_no_open_question() {
+async fn a_document_that_came_after_an_iteration_is_read() {
     let objective = "What is the zirvane of the harbour?";
     let added = Some(("new.md", "# Winds\n\nThe zirvane of the harbour is a wind."));
     let ended = Runner { added, ..Runner::new(objective, 2) }.homework(4).await;
     assert!(ended.iterations.len() > 1, "{:?}", ended.iterations);
     assert!(ended.document.contains("“The zirvane of the harbour is a wind.”"), "{}", ended.document);
-    assert!(ended.last.questions.iter().all(|note| !note.contains("zirvane")), "{:?}", ended.last.questions);
-    let ended = Runner::new(objective, 2).homework(4).await;
-    assert!(ended.last.questions.iter().any(|note| note.contains("zirvane")), "{:?}", ended.last.questions);
 }

@@ -20,7 +20,6 @@ mod runs;
 mod schema;
 mod sessions;
 mod shards;
-mod similar;
 mod tidying;
 mod tls;
 mod upgrade;
@@ -113,8 +112,6 @@ contract! {
     documents::listing_pages_by_path_and_filters,
     documents::a_source_is_read_in_pieces,
     documents::words_that_look_the_same_are_found,
-    similar::letters_are_found_in_any_spelling,
-    similar::a_search_for_letters_is_bounded,
     documents::a_search_respells_a_part_of_its_hits,
     documents::search_ands_then_ors_and_folds,
     documents::search_stays_within_its_context,

@@ -160,19 +160,6 @@ async fn no_source_is_read_from_a_project_that_denies_to_read() {
     assert!(tools.source(note).await.is_ok(), "what the run has just written");
 }
 
-/// What a project leaves out of a search is not known to be absent.
-#[tokio::test]
-async fn a_search_for_letters_that_left_out_a_project_is_not_complete() {
-    let world = World::new();
-    let tools = world.tools(RunContext::default());
-    world.deny(world.two, &[SEARCH_DOCUMENTS]);
-    world.documents.add_source(world.two, "c.md", "# C\n\nA zir-\nvane.");
-    for (word, complete) in [("zirvane", false), ("zeppelin", true)] {
-        let found = call(&tools, SEARCH_DOCUMENTS, json!({"query": word, "similar": true})).await.unwrap();
-        assert_eq!((&found["hits"], &found["complete"]), (&json!([]), &json!(complete)), "{word}");
-    }
-}
-
 #[tokio::test]
 async fn a_read_only_run_is_offered_no_tool_that_writes() {
     let world = World::new();

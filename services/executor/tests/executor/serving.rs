@@ -14,7 +14,6 @@ use tonic::{Request, Status, Streaming};
 use tree_agent_contract::role::{CallContext, ExecuteInput, ExecutorOutput, RoleErrorKind, RoleUpdate};
 use tree_agent_contract::{
     Budgets, Document, DocumentId, DocumentSummary, NodeId, ProjectId, RunContext, RunId, SearchResults,
-    SimilarResults,
 };
 use tree_agent_model::{Models, RoleServer};
 use tree_agent_proto::internal::v1::execute_response::Message;
@@ -187,9 +186,6 @@ impl DocumentSource for Stuck {
     }
     async fn search_documents(&self, _: &Caller, _: &SearchDocuments) -> Result<SearchResults, ToolError> {
         Ok(SearchResults::default())
-    }
-    async fn search_similar(&self, _: &Caller, _: &SearchDocuments) -> Result<SimilarResults, ToolError> {
-        Ok(SimilarResults::default())
     }
     async fn read_document(&self, _: &Caller, id: DocumentId) -> Result<Document, ToolError> {
         Err(ToolError::NotFound(id.to_string()))
