@@ -2,9 +2,8 @@
 //!
 //! An [`Event`] is an envelope (who, where, when) and a typed [`EventBody`]. Its JSON form is
 //! `{"runId","seq","nodeId","parentNodeId","timestamp","type","payload"}`, the payload's keys being those of the
-//! event contract, `nodeId` among them. Unknown payload keys are ignored, and absent optional ones default, so
-//! that old logs always replay. An event of an unknown type is kept as [`Opaque`], so that old programs can read what
-//! newer ones write.
+//! event contract, `nodeId` among them. Unknown payload keys are ignored, and absent optional ones default. An event of
+//! an unknown type is kept as [`Opaque`], so that old programs can read what newer ones write.
 
 use serde::Serialize;
 
@@ -49,9 +48,6 @@ macro_rules! events {
             Opaque(Opaque),
         }
 
-        /// The place of each type in [`EventBody::TYPES`].
-        enum Place { $($variant,)* }
-
         impl EventBody {
             /// The name of every event type.
             pub const TYPES: &'static [&'static str] = &[$($name,)*];
@@ -61,14 +57,6 @@ macro_rules! events {
                 match self {
                     $(EventBody::$variant(_) => $name,)*
                     EventBody::Opaque(event) => &event.event_type,
-                }
-            }
-
-            /// True if a program of version 0.2 knows the type.
-            pub fn is_of_first_types(&self) -> bool {
-                match self {
-                    $(EventBody::$variant(_) => (Place::$variant as usize) < FIRST_TYPES,)*
-                    EventBody::Opaque(_) => false,
                 }
             }
 
@@ -170,10 +158,6 @@ events! {
     /// The answer of the root was verified.
     AnswerVerified = "tree.answer_verified",
 }
-
-/// How many of [`EventBody::TYPES`] version 0.2 knows. All later types follow these. On the wire they carry their name,
-/// so that a client that does not know their field can still name them.
-const FIRST_TYPES: usize = 28;
 
 /// The version of the event contract that new logs begin with.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -134,7 +134,7 @@ pub struct CallContext {
     /// Milliseconds that were left of the time of the run, or of the part of it that the node belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_left_ms: Option<u64>,
-    /// What the call does about answers of tools; none if its run keeps no answers.
+    /// What the call does about answers of tools; none if nobody keeps them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<AnswerUse>,
     /// What siblings have found so far, as far as their results are not told in full.

@@ -197,7 +197,7 @@ pub struct SearchCounts {
     pub expanded: u64,
     /// Topics that were researched and have none.
     pub leaves: u64,
-    /// Topics that needed no research: complete before the run, or covered by another topic.
+    /// Topics that needed no research, because they were complete before the run.
     pub skipped: u64,
 }
 

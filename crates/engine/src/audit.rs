@@ -27,7 +27,7 @@ pub struct Violation {
 /// - Nothing follows the end of a run, except the event with which a fork of it begins.
 /// - A node's result comes before its completion, and nothing of the node follows its end.
 /// - Children end, with their hint, before their parent ends and before it aggregates.
-/// - A tool call has its result before its node ends or makes another call (since behaviour version 2).
+/// - A tool call has its result before its node ends or makes another call.
 ///
 /// What people do:
 ///
@@ -65,10 +65,6 @@ pub struct Violation {
 pub struct Audit {
     nodes: HashMap<NodeId, Seen>,
     run_status: Option<RunStatus>,
-    /// Logs of this behaviour version close every tool call.
-    closes_tools: bool,
-    /// Logs of this behaviour version know kept answers.
-    keeps_answers: bool,
     searches: search::Searches,
     homework: homework::HomeworkRules,
     leases: leases::Leases,
@@ -132,16 +128,6 @@ impl Audit {
             [self.searches.event(event), self.homework.event(event), self.leases.event(event)];
         of_strategies.into_iter().flatten().for_each(|message| self.note(event, message));
         match &event.body {
-            EventBody::RunCreated(e) => {
-                self.closes_tools = e.behaviour_version >= 2;
-                self.keeps_answers = e.behaviour_version >= 5;
-            }
-            EventBody::ToolCallRequested(e) if e.cached && !self.keeps_answers => {
-                self.note(event, "calls a tool whose answer is known, in a run that keeps no answers");
-            }
-            EventBody::ToolCallResult(e) if e.answer.is_some() && !self.keeps_answers => {
-                self.note(event, "keeps an answer, in a run that keeps none");
-            }
             EventBody::RunStatusChanged(e) => {
                 self.run_status = Some(e.status);
                 let open = self.nodes.values().filter(|n| !n.ended()).count();
@@ -237,7 +223,7 @@ impl Audit {
             EventBody::ToolCallResult(e) => drop(seen.open_tools.remove(&e.call_id)),
             _ => {}
         }
-        if let Some(open) = seen.open_tools.first().cloned().filter(|_| goes_on && self.closes_tools) {
+        if let Some(open) = seen.open_tools.first().cloned().filter(|_| goes_on) {
             self.note(event, format!("leaves tool call {open} without a result"));
         }
     }
@@ -417,10 +403,6 @@ mod tests {
         let before = log.clone();
         then(&mut log, failed());
         assert_eq!(found(&log), ["6: tree.node_failed leaves tool call t without a result"]);
-        // Logs of version 1 were written without this rule.
-        let EventBody::RunCreated(created) = &mut log[0].body else { panic!("a log begins with its run") };
-        created.behaviour_version = 1;
-        assert_eq!(found(&log), Vec::<String>::new());
         let mut log = before;
         then(
             &mut log,

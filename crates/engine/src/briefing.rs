@@ -56,7 +56,7 @@ pub(crate) fn context(
         profile: state.control(at).profile,
         started_at: Some(now),
         time_left_ms: Some(budgets::time_left(state, at, now)),
-        answers: state.behaviour().keeps_answers.then(|| answer_use(state, at, attempt)),
+        answers: Some(answer_use(state, at, attempt)),
         siblings: sibling_findings(state, at, kind),
     }
 }

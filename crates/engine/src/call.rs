@@ -122,13 +122,3 @@ pub(crate) fn at_work(kind: CallKind) -> NodeStatus {
         CallKind::Aggregate | CallKind::Verify => NodeStatus::Aggregating,
     }
 }
-
-/// The call that a status means in logs that do not name calls.
-pub(crate) fn meant_by(status: NodeStatus) -> Option<CallKind> {
-    match status {
-        NodeStatus::Planning => Some(CallKind::Plan),
-        NodeStatus::Executing => Some(CallKind::Execute),
-        NodeStatus::Aggregating => Some(CallKind::Aggregate),
-        _ => None,
-    }
-}

@@ -24,7 +24,6 @@ mod briefing;
 mod budgets;
 mod call;
 mod calls;
-mod covered;
 mod decide;
 mod diff;
 mod diff_nodes;

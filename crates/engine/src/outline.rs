@@ -1,4 +1,5 @@
-//! What a picker sees: the tree of topics as text of a bounded length, and the topics that it may name.
+//! What a picker and a research see: the tree of topics as text of a bounded length, and for a picker the topics that
+//! it may name.
 //!
 //! Only what fits is visited, so the cost does not grow with the tree:
 //!
@@ -16,7 +17,7 @@ use tree_agent_contract::text::{count, truncate};
 use tree_agent_contract::{NodeStatus, graph::GraphNode};
 
 use crate::state::State;
-use crate::topics::{Phase, Place, Topic, Topics, is_lost};
+use crate::topics::{Phase, Place, Topic, Topics};
 
 /// Bytes of an outline and of the paths that it offers: about 6,000 tokens.
 pub(crate) const ROOM: usize = 24 * 1024;
@@ -25,11 +26,11 @@ const TITLE: usize = 160;
 /// Bytes of a line beside its title and its indent.
 const FRAME: usize = 32;
 
-/// What a picker sees.
+/// The tree of topics as text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outline {
     pub(crate) text: String,
-    /// In breadth-first order.
+    /// What a picker may name, in breadth-first order.
     pub(crate) leaves: Vec<OfferedLeaf>,
 }
 
@@ -248,18 +249,15 @@ impl Drawn<'_> {
     }
 
     /// Why a topic is not offered.
-    fn remark(&self, at: usize) -> String {
+    fn remark(&self, at: usize) -> &'static str {
         let View { state, topics, .. } = self.view;
         let (node, topic) = (state.node(at), topics.topic(at));
-        match topic.covered_by {
-            Some(other) if topics.has(other) => format!(": covered by {}", topics.path(state, other)),
-            // What is above that is done again.
-            Some(_) => ": covered".to_owned(),
-            None if node.status == NodeStatus::Failed => ": failed".to_owned(),
-            None if node.message.as_deref() == Some(DEPTH_GUARD) => ": depth limit".to_owned(),
-            None if is_lost(node.status) => ": stopped".to_owned(),
-            None if topic.is_aside => ": paused".to_owned(),
-            None => String::new(),
+        match node.status {
+            NodeStatus::Failed => ": failed",
+            _ if node.message.as_deref() == Some(DEPTH_GUARD) => ": depth limit",
+            NodeStatus::Cancelled => ": stopped",
+            _ if topic.is_aside => ": paused",
+            _ => "",
         }
     }
 

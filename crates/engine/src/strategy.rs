@@ -7,7 +7,6 @@
 pub(crate) mod bands;
 mod notes;
 mod picks;
-mod repeats;
 mod returned;
 mod rules;
 mod verified;

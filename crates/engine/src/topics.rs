@@ -8,11 +8,10 @@ use serde::Serialize;
 use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeStatusChanged};
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::search::{DEPTH_GUARD, PickerPolicy, SearchConfig, SearchCounts};
-use tree_agent_contract::{NodeId, NodeStatus, Outcome, StepId, StepSearch};
+use tree_agent_contract::{NodeId, Outcome, StepId, StepSearch};
 
 mod steering;
 
-use crate::covered::Covered;
 use crate::state::State;
 
 /// How the message of a pick begins that is asked for within a branch. The path of the branch follows.
@@ -57,8 +56,6 @@ pub(crate) struct Topic {
     pub(crate) has_result: bool,
     /// It needed no research.
     skipped: bool,
-    /// The topic that covers it.
-    pub(crate) covered_by: Option<usize>,
     /// It has a conversation.
     pub(crate) has_session: bool,
     /// Work below it was lost.
@@ -128,7 +125,6 @@ pub(crate) struct Topics {
     /// Topics that were listed.
     listed: usize,
     counts: SearchCounts,
-    covered: Covered,
 }
 
 impl Topics {
@@ -146,13 +142,11 @@ impl Topics {
             EventBody::NodeResumed(_) => self.put_back(state, at),
             EventBody::NodeReopened(e) => self.reopened(state, at, e.again),
             EventBody::SessionForked(_) => self.topic_mut(at).has_session = true,
-            EventBody::NodeSkipped(e) => {
-                let covered_by = e.covered_by.and_then(|id| state.position(id));
-                let topic = self.topic_mut(at);
-                (topic.skipped, topic.covered_by) = (true, covered_by);
+            EventBody::NodeSkipped(_) => {
+                self.topic_mut(at).skipped = true;
                 self.counts.skipped += 1;
             }
-            EventBody::NodeResult(_) if at != self.root => self.researched(state, at),
+            EventBody::NodeResult(_) if at != self.root => self.researched(at),
             EventBody::NodeCompleted(e) => self.ended(at, e.outcome == Outcome::Partial),
             EventBody::NodeFailed(_) => self.ended(at, true),
             _ => {}
@@ -230,16 +224,12 @@ impl Topics {
         self.count(at, 0, 1);
     }
 
-    fn researched(&mut self, state: &State, at: usize) {
+    fn researched(&mut self, at: usize) {
         self.leave(at);
         let topic = self.topic_mut(at);
         topic.has_result = true;
         topic.phase = Phase::Researched;
-        let (skipped, is_linked) = (topic.skipped, topic.covered_by.is_some());
-        self.counts.leaves += u64::from(!skipped);
-        if !is_linked {
-            self.covered.insert(at, &state.node(at).title);
-        }
+        self.counts.leaves += u64::from(!topic.skipped);
     }
 
     fn ended(&mut self, at: usize, lossy: bool) {
@@ -423,37 +413,10 @@ impl Topics {
         self.topic(at).open_children == 0
     }
 
-    /// The researched topic that covers the one at `at`, which waits. The first level is never covered.
-    pub(crate) fn covering(&self, state: &State, at: usize) -> Option<usize> {
-        let topic = self.topic(at);
-        if topic.place.depth <= 1 {
-            return None;
-        }
-        let title = &state.node(at).title;
-        let mut above: BTreeSet<usize> = BTreeSet::new();
-        let mut next = topic.parent;
-        while let Some(at) = next {
-            above.insert(at);
-            next = self.topic(at).parent;
-        }
-        // A topic with the title of one above it would never end.
-        self.covered.same(title).or_else(|| {
-            let may = |other: usize| {
-                other != at && !above.contains(&other) && self.topic(other).parent != topic.parent
-            };
-            let text = |other: usize| {
-                let node = state.node(other);
-                (node.title.as_str(), node.result.as_ref().map_or("", |result| result.summary.as_str()))
-            };
-            self.covered.similar(title, may, text)
-        })
-    }
-
-    /// Topics that were researched and have a document of their own, at most `max`, in breadth-first order.
+    /// Topics that were researched, at most `max`, in breadth-first order.
     pub(crate) fn researched_topics(&self, max: usize) -> Vec<usize> {
-        let of_its_own = |topic: &&Topic| topic.has_result && topic.covered_by.is_none();
-        let mut places: Vec<&Place> =
-            self.topics.values().filter(of_its_own).map(|topic| &topic.place).collect();
+        let researched = self.topics.values().filter(|topic| topic.has_result);
+        let mut places: Vec<&Place> = researched.map(|topic| &topic.place).collect();
         places.sort();
         places.into_iter().take(max).map(|place| place.at).collect()
     }
@@ -494,9 +457,4 @@ pub(crate) fn child_id(state: &State, parent: usize, slug: &str) -> NodeId {
 fn position(state: &State, root: usize, path: &str) -> Option<usize> {
     let mut segments = path.split('/').filter(|segment| !segment.is_empty());
     segments.try_fold(root, |at, slug| state.position(child_id(state, at, slug)))
-}
-
-/// True if a node of this status shows that its topic is not researched for a reason other than that it waits.
-pub(crate) fn is_lost(status: NodeStatus) -> bool {
-    matches!(status, NodeStatus::Failed | NodeStatus::Cancelled)
 }

@@ -67,7 +67,7 @@ wire_message! {
         call_id, tool_name, ok, summary, error, phase, completed_at, document_id, answer,
     }
     KeptAnswer => KeptAnswer { document_id, bytes }
-    NodeSkipped => NodeSkipped { reason, covered_by }
+    NodeSkipped => NodeSkipped { reason }
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }
     TaskRefused => TaskRefused { iteration, branch_id, title, reason, repeats }
@@ -124,8 +124,7 @@ impl Wire for RunCreated {
             },
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
             schema_version: pb.schema_version,
-            // Programs that know no versions send none.
-            behaviour_version: pb.behaviour_version.max(1),
+            behaviour_version: pb.behaviour_version,
         })
     }
 }
@@ -140,14 +139,13 @@ macro_rules! bodies {
                     $(EventBody::$variant(body) => pb::event::Body::$wire(body.to_wire()),)*
                     EventBody::Opaque(_) => pb::event::Body::Opaque(pb::Opaque { payload_json: self.payload_json() }),
                 };
-                let named = !self.body.is_of_first_types();
                 pb::Event {
                     run_id: self.run_id.to_wire(),
                     seq: self.seq,
                     node_id: self.node_id.to_wire(),
                     parent_node_id: self.parent_node_id.to_wire(),
                     timestamp: Some(self.timestamp.to_wire()),
-                    r#type: if named { self.body.event_type().to_owned() } else { String::new() },
+                    r#type: self.body.event_type().to_owned(),
                     body: Some(body),
                 }
             }
@@ -266,7 +264,7 @@ mod tests {
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},
             "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at,"cached":true},
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at,"documentId":id,"answer":{"documentId":id,"bytes":7}},
-            "tree.node_skipped": {"reason":"r","coveredBy":id},
+            "tree.node_skipped": {"reason":"r"},
             "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
             "tree.node_paused": {"author":"a","requestId":"r","inFlight":[id]},
             "tree.node_resumed": {"author":"a","requestId":"r"},
@@ -367,9 +365,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_types_cost_no_name_on_the_wire() {
+    fn an_event_carries_its_name_for_readers_that_do_not_know_its_body() {
         let event = Event { body: guidance().into(), ..opaque("x", serde_json::json!({})) };
-        assert_eq!(event.to_wire().r#type, "");
+        assert_eq!(event.to_wire().r#type, "tree.guidance_added");
     }
 
     #[test]

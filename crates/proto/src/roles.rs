@@ -61,7 +61,8 @@ wire_message! {
     ResultDraft => ResultDraft { kind, summary, success_assessment, primary_artifact_label, parent_hint [required] }
 
     ResearchInput => ResearchRequest {
-        call [required], form, path, siblings, session, prompts [required], frontmatter_schema, max_children,
+        call [required], form, path, siblings, outline, session, prompts [required], frontmatter_schema,
+        max_children,
     }
     ResearchOutput => ResearchOutput {
         document_markdown, summary, children, dropped, messages, scratchpad [required],
@@ -176,7 +177,7 @@ mod tests {
     fn what_a_search_asks_and_is_answered_survives_the_wire() {
         let message = json!({"speaker": "assistant", "text": "m"});
         survives::<ResearchInput>(json!({
-            "call": call(), "form": "topic", "path": ["a", "b"], "siblings": ["c"],
+            "call": call(), "form": "topic", "path": ["a", "b"], "siblings": ["c"], "outline": "- a",
             "session": {"id": "s", "parentId": "p", "messages": [message], "shortened": 2},
             "prompts": {"document": "d", "children": "c", "picker": "p"},
             "frontmatterSchema": {"type": "object"}, "maxChildren": 9,

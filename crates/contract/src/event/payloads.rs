@@ -41,8 +41,7 @@ payloads! {
         root_node_id: NodeId,
         /// Version of the event contract that the log was begun with.
         schema_version: u32,
-        /// Version of the engine's behaviour that the run keeps for life. Logs without it are of version 1.
-        #[serde(default = "first", skip_serializing_if = "is_first")]
+        /// Version of the engine's behaviour that the run keeps for life.
         behaviour_version: u32,
     }
     /// Payload of `tree.run_status`. Its node is the root.
@@ -117,8 +116,7 @@ payloads! {
         /// The attempt number of the role call that this status is about, if it is not the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
-        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last. In
-        /// old logs the status alone says it.
+        /// The role call that the node needs from here on: a new one, even if it is of the same role as the last.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKind>,
         /// Why, in words that stay on the node after it has moved on: a decision, a guard, the reason of a retry.
@@ -426,11 +424,8 @@ payloads! {
     }
     /// Payload of `tree.node_skipped`.
     NodeSkipped {
-        /// Why: it was complete before the run, or another topic covers it.
+        /// Why: it was complete before the run.
         reason: String,
-        /// The topic that covers it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        covered_by: Option<NodeId>,
     }
     /// Payload of `tree.plan_document_updated`.
     PlanDocumentUpdated {
@@ -465,12 +460,4 @@ payloads! {
 
 const fn yes() -> bool {
     true
-}
-
-const fn first() -> u32 {
-    1
-}
-
-const fn is_first(version: &u32) -> bool {
-    *version == 1
 }

@@ -32,6 +32,9 @@ pub struct ResearchInput {
     pub path: Vec<String>,
     /// The titles of the topics beside it, which others research.
     pub siblings: Vec<String>,
+    /// The tree of topics so far, as text of a bounded length; empty for the root. Its topics are not to be listed
+    /// again.
+    pub outline: String,
     /// The conversation in which it is researched; none for the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionFork>,

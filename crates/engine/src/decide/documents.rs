@@ -12,11 +12,9 @@ impl Decider<'_> {
     /// Creates a document below another one of the run. It belongs to the last event.
     pub(crate) fn create_document(&mut self, document: Document, parent: DocumentId) {
         let child = document.id;
+        let (seq, at) = (self.state.graph().seq(), self.now);
         self.decision.documents.push(DocumentOp::Create(document));
-        if self.state.behaviour().links_documents {
-            let (seq, at) = (self.state.graph().seq(), self.now);
-            self.decision.documents.push(DocumentOp::Link { parent, child, seq, at });
-        }
+        self.decision.documents.push(DocumentOp::Link { parent, child, seq, at });
     }
 
     /// Gives a document of the run another text. It belongs to the last event.

@@ -151,8 +151,7 @@ impl Decider<'_> {
         let origin = self.state.origin();
         let written = document.map(|document| (DocumentId::of_run(origin, &document.path), document));
         let is_new = written.as_ref().is_some_and(|(id, _)| !self.state.answers().has(*id));
-        let keeps = self.state.behaviour().keeps_answers;
-        let answer = answer.filter(|answer| keeps && self.state.answers().have_room(answer.body.len()));
+        let answer = answer.filter(|answer| self.state.answers().have_room(answer.body.len()));
         let answer = answer.map(|answer| {
             let id = DocumentId::of_run(origin, &answer.path);
             let bytes = if self.state.answers().has(id) { 0 } else { answer.body.len() as u64 };

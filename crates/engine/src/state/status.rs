@@ -5,7 +5,7 @@ use tree_agent_contract::{NodeStatus, Timestamp};
 
 use super::State;
 use crate::amounts::Amounts;
-use crate::call::{at_work, meant_by};
+use crate::call::at_work;
 
 impl State {
     /// A node shows another status: what it needs follows from that.
@@ -22,7 +22,7 @@ impl State {
             status if before.is_some_and(|kind| at_work(kind) == status) => before,
             NodeStatus::Waiting if e.attempt.is_some() => before,
             NodeStatus::Blocked => before,
-            status => meant_by(status),
+            _ => None,
         };
         let is_new = e.call.is_some() || needs != before;
         let attempt = if needs.is_some() { e.attempt.unwrap_or(1) } else { 0 };

@@ -29,7 +29,6 @@ use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Outcome, StepId, Strat
 
 use super::bands;
 use super::notes::{self, Rolled};
-use super::repeats::Asked;
 use super::rules::Rules;
 use super::verified;
 use crate::briefing;
@@ -230,9 +229,9 @@ impl Homework {
             } else if let Some(earlier) = self.repeated(state, &task) {
                 let node = state.node(earlier);
                 let iteration = node.task.as_ref().map_or(0, |task| task.iteration);
-                let reason = format!("repeats {:?} of iteration {iteration} with nothing new", node.title);
+                let reason = format!("repeats {:?} of iteration {iteration}", node.title);
                 refused.push(refuse(prefix(&reason, limits::TEXT_BYTES).to_owned(), Some(node.id)));
-            } else if tasks.iter().any(|other| asked(&task).adds_nothing_to(asked(other))) {
+            } else if tasks.iter().any(|other| is_same(&task, &other.title, &other.success_criteria)) {
                 refused.push(refuse("repeats another task of this iteration".into(), None));
             } else {
                 task.id = StepId::new(format!("{iteration}.{branch}"));
@@ -262,13 +261,12 @@ impl Homework {
         Tasks { plan, refused, guards }
     }
 
-    /// A completed task that `task` repeats with nothing new: it names nothing that was not asked for before.
+    /// A completed task that `task` repeats.
     fn repeated(&self, state: &State, task: &StepDraft) -> Option<usize> {
         self.0.tasks().find(|&at| {
             let node = state.node(at);
             let is_done = node.status == NodeStatus::Completed && node.outcome != Some(Outcome::Partial);
-            let earlier = Asked { title: &node.title, criteria: &node.success_criteria };
-            is_done && asked(task).adds_nothing_to(earlier)
+            is_done && is_same(task, &node.title, &node.success_criteria)
         })
     }
 
@@ -426,9 +424,9 @@ fn update_plan(d: &mut Decider<'_>, at: usize, iteration: u32, draft: &HomeworkD
     d.replace_document(document_id, text);
 }
 
-/// What a task asks for.
-fn asked(task: &StepDraft) -> Asked<'_> {
-    Asked { title: &task.title, criteria: &task.success_criteria }
+/// True if `task` repeats a task with this title and these criteria, word for word.
+fn is_same(task: &StepDraft, title: &str, criteria: &[String]) -> bool {
+    task.title == title && task.success_criteria == criteria
 }
 
 /// A note of a role, apart from what follows it.

@@ -47,15 +47,6 @@ pub(super) fn document(
     (artifacts, draft(kind, summary, HintType::ReadDocuments, DOCUMENT))
 }
 
-/// The result of a topic that another one covers.
-pub(super) fn link(title: String, other: &str, link: &str) -> Returned {
-    let summary = format!("Covered by \"{other}\".");
-    let heading = Value::from(title.as_str());
-    let markdown =
-        format!("---\ntitle: {heading}\n---\n\n# {title}\n\nThis topic is covered by [{other}]({link}).\n");
-    document(title, markdown, summary, &[])
-}
-
 /// The result of the root: the counts alone.
 pub(super) fn counts(counts: SearchCounts) -> Returned {
     let result = draft(ResultKind::Json, sentence(counts), HintType::ReadJson, SEARCH);

@@ -18,7 +18,6 @@
 //! | --- | --- | --- |
 //! | `waiting` (created) | a place is free, and it is of the first level or picked | `executing` |
 //! | `waiting` (created) | an earlier run has researched it | as if it had answered (`tree.node_skipped`) |
-//! | `waiting` (created) | another topic covers it | `completed` (`tree.node_skipped`) |
 //! | `waiting` (created) | it is at the depth limit | `cancelled` (`guard:maxDepth`) |
 //! | `executing` | research: no topics | `completed` |
 //! | `executing` | research: topics | `waiting`, with its result |
@@ -55,6 +54,8 @@ use crate::topics::{Phase, Topics, child_id};
 
 /// Titles of siblings that a research is told.
 const SIBLINGS: usize = 100;
+/// Bytes of the outline that a research is told: about 3,000 tokens. Conversations below it continue with them.
+const TOLD: usize = ROOM / 2;
 /// Documents that a synthesis is told about, the first ones in breadth-first order.
 const SYNTHESISED: usize = 256;
 
@@ -152,7 +153,7 @@ impl Rules for Search {
 
     fn advance(&self, d: &mut Decider<'_>, at: usize) {
         if at != self.0.root() {
-            return self.look_at(d, at);
+            return self.end_branch(d, at);
         }
         // Without people, only the end of a budget leaves a picker without a choice. What its call leads to is
         // awaited.
@@ -176,11 +177,7 @@ impl Rules for Search {
             return;
         }
         if let Some(next) = self.next(d) {
-            match self.0.covering(d.state, next) {
-                // It was not covered when it was listed.
-                Some(other) => self.link(d, next, other),
-                None => d.ask(Next::Begin { at: next }),
-            }
+            d.ask(Next::Begin { at: next });
             return d.ask(Next::Advance { at });
         }
         if is_idle && self.0.first_level_is_done() && self.0.picked().is_none() {
@@ -207,7 +204,7 @@ impl Rules for Search {
         // Its conversation is kept, because those of the topics below continue it.
         self.fork_session(d, at);
         self.keep_session(d, at, out.messages);
-        d.emit(at, NodeSkipped { reason: "complete before the run".into(), covered_by: None });
+        d.emit(at, NodeSkipped { reason: "complete before the run".into() });
         let title = d.state.node(at).title.clone();
         let document = out.document_markdown.unwrap_or_default();
         let (artifacts, result) = returned::document(title, document, out.summary, &[]);
@@ -302,6 +299,7 @@ impl Search {
             form: if is_root { ResearchForm::Root } else { ResearchForm::Topic },
             path: self.0.line(at).iter().map(title).collect(),
             siblings: siblings.map(title).collect(),
+            outline: outline(state, &self.0, self.0.root(), TOLD).text,
             session: (!is_root).then(|| self.fork(state, at)),
             prompts: search.prompts.clone(),
             frontmatter_schema: search.frontmatter_schema.clone(),
@@ -371,47 +369,15 @@ impl Search {
             };
             d.push(id, Some(parent), created.into());
             let child = d.state.nodes().len() - 1;
-            // What is known of it may come yet.
-            if is_queued(d) {
-                continue;
-            }
-            if self.0.is_too_deep(below) {
+            // Before the run begins, what is known of it may come yet.
+            if self.0.is_too_deep(below) && !is_queued(d) {
                 d.status(child, NodeStatus::Cancelled, Some(DEPTH_GUARD.into()));
-            } else if below > 1 {
-                d.ask(Next::Advance { at: child });
             }
         }
         if listed > room {
             d.status(at, NodeStatus::Waiting, Some("guard:maxNodes".into()));
         }
         listed.min(room)
-    }
-
-    /// A topic that was just listed is linked to the one that covers it. One that was just researched ends if nothing
-    /// below it waits.
-    fn look_at(&self, d: &mut Decider<'_>, at: usize) {
-        match self.0.topic(at).phase {
-            Phase::Waiting if d.state.ending(at).is_some() => {}
-            Phase::Waiting => {
-                if let Some(other) = self.0.covering(d.state, at) {
-                    self.link(d, at, other);
-                }
-            }
-            _ => self.end_branch(d, at),
-        }
-    }
-
-    /// The topic at `at` is not researched but linked to the `other` one, which covers it.
-    fn link(&self, d: &mut Decider<'_>, at: usize, other: usize) {
-        let path = self.0.path(d.state, other);
-        let covered_by = Some(d.state.node(other).id);
-        d.emit(at, NodeSkipped { reason: format!("covered by {path}"), covered_by });
-        let up = "../".repeat(self.0.topic(at).place.depth as usize);
-        let link = format!("{up}{path}/document.md");
-        let (title, other) = (d.state.node(at).title.clone(), d.state.node(other).title.clone());
-        let (artifacts, result) = returned::link(title, &other, &link);
-        d.return_result(at, artifacts, result);
-        d.complete(at, None);
     }
 
     /// The titles of the documents that a synthesis is about, and where they are.

@@ -74,9 +74,9 @@ impl Topics {
             self.topic_mut(at).phase = Phase::Researched;
         }
         if again {
-            self.forget_result(state, at);
+            self.forget_result(at);
             for below in self.branch(at).into_iter().skip(1) {
-                self.forget_result(state, below);
+                self.forget_result(below);
                 self.topics.remove(&below);
             }
             let Topic { place, parent, score, has_score, .. } = self.topic(at).clone();
@@ -114,18 +114,14 @@ impl Topics {
     }
 
     /// What was found about the topic at `at` counts no more.
-    fn forget_result(&mut self, state: &State, at: usize) {
+    fn forget_result(&mut self, at: usize) {
         let topic = self.topic(at);
         let (skipped, has_result, is_leaf) = (topic.skipped, topic.has_result, topic.children.is_empty());
-        let is_linked = topic.covered_by.is_some();
         match (skipped, has_result, is_leaf) {
             (true, ..) => self.counts.skipped -= 1,
             (false, true, true) => self.counts.leaves -= 1,
             (false, true, false) => self.counts.expanded -= 1,
             (false, false, _) => {}
-        }
-        if has_result && !is_linked {
-            self.covered.remove(at, &state.node(at).title);
         }
     }
 

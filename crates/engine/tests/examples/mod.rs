@@ -1,6 +1,6 @@
 //! Single cases, step by step: how budgets and obstacles appear in a log.
 
-mod adopting;
+pub(crate) mod adopting;
 mod blocked;
 mod fork_leases;
 mod forks;

@@ -344,42 +344,33 @@ fn policies_without_a_model_choose_at_once() {
 }
 
 #[test]
-fn a_topic_that_another_branch_covers_is_linked_to_it() {
-    let mut hand = Hand::listed(two_at_a_time(), &["Reading", "Writing", "Query planning"]);
+fn a_topic_is_researched_in_every_branch_that_lists_it() {
+    let mut hand = Hand::listed(two_at_a_time(), &["Kafka", "Postgres"]);
     let first = hand.due();
-    hand.finds(&first[0], &["Indexes of tables", "The query planning"]);
-    let planning = hand.only_for("Query planning");
-    hand.finds(&planning, &[]);
-    hand.finds(&first[1], &["Writing", "Vacuum"]);
-    // The first two wait, and so does the last. `Writing` below itself would never end.
-    let pick = hand.only();
-    assert!(
-        pick_input(&pick).outline.contains("  - Writing [leaf: covered by writing]"),
-        "{}",
-        pick_input(&pick).outline
-    );
-    hand.picks(&pick, "reading/the-query-planning");
-    let node = hand.node("The query planning");
-    assert_eq!((node.status, node.outcome), (NodeStatus::Completed, Some(Outcome::Success)));
-    let skipped = hand.log.iter().find_map(|event| match &event.body {
-        EventBody::NodeSkipped(e) if event.node_id == node.id => Some(e),
-        _ => None,
-    });
-    assert_eq!(skipped.expect("an event").covered_by, Some(hand.node("Query planning").id));
-    let documents = &node.result.as_ref().expect("a result").document_ids;
-    assert_eq!(documents.len(), 1, "a short document links to the other");
+    assert_eq!(research_input(&first[0]).outline, "- Kafka [in-progress]\n- Postgres [in-progress]\n");
+    hand.finds(&first[0], &["Replication", "Kafka"]);
+    hand.finds(&first[1], &["Replication"]);
+    let mut researched = Vec::new();
     while hand.run.graph().status() == RunStatus::Running {
         let due = hand.due();
         assert!(!due.is_empty());
         for call in &due {
-            match call.key.kind {
-                CallKind::Pick => hand.picks(call, "writing/vacuum"),
-                _ => hand.finds(call, &[]),
+            match &call.input {
+                CallInput::Pick(input) => hand.picks(call, &input.leaves[0].path),
+                _ => {
+                    researched.push(research_input(call).clone());
+                    hand.finds(call, &[]);
+                }
             }
         }
     }
-    assert_eq!(hand.counts(), SearchCounts { expanded: 2, leaves: 3, skipped: 2 });
-    assert!(!hand.run.graph().partial());
+    let mut paths: Vec<String> = researched.iter().map(|input| input.path.join(" › ")).collect();
+    paths.sort();
+    assert_eq!(paths, ["Kafka › Kafka", "Kafka › Replication", "Postgres › Replication"]);
+    for input in researched {
+        assert_eq!(input.outline.matches("- Replication [").count(), 2, "it sees both: {}", input.outline);
+    }
+    assert_eq!(hand.counts(), SearchCounts { expanded: 2, leaves: 3, skipped: 0 });
 }
 
 #[test]
@@ -547,7 +538,7 @@ fn the_graph_says_what_the_search_did_with_a_topic() {
         }
         match call.input.context().title.as_str() {
             "Storage" => hand.finds(&call, &["Pages@0.9", "Logs", "Vacuum"]),
-            "Access" => hand.finds(&call, &["Rights@0.25", "logs"]),
+            "Access" => hand.finds(&call, &["Rights@0.25"]),
             "Rights" => hand.finds(&call, &["Roles"]),
             "Vacuum" => hand.fails(&call),
             _ => hand.finds(&call, &[]),
@@ -568,6 +559,4 @@ fn the_graph_says_what_the_search_did_with_a_topic() {
     assert!(fallback.contains("no/such/again"), "{fallback}");
     assert!(topic("Storage").picked.is_none(), "the first level is not picked");
     assert!(hand.run.graph().nodes()[0].topic.is_none());
-    let skipped = hand.node("logs").topic.as_deref().and_then(|topic| topic.skipped.clone());
-    assert_eq!(skipped.expect("Logs covers it").covered_by, Some(hand.node("Logs").id));
 }

@@ -131,36 +131,6 @@ fn a_topic_below_the_first_level_is_done_again_in_a_fork() {
 }
 
 #[test]
-fn a_picker_is_told_of_a_topic_whose_cover_is_done_again() {
-    let mut hand = Hand::listed(two_at_a_time(), &["A", "B", "C"]);
-    let first = hand.due();
-    hand.finds(&first[0], &["Query planner"]);
-    let c = hand.only_for("C");
-    hand.finds(&c, &["C one", "C two", "C three"]);
-    hand.finds(&first[1], &[]);
-    let pick = hand.only();
-    hand.picks(&pick, "a/query-planner");
-    let due = hand.due();
-    let planner = due.iter().find(|call| call.key.kind == CallKind::Research).expect("a research").clone();
-    let pick = due.iter().find(|call| call.key.kind == CallKind::Pick).expect("a pick").clone();
-    hand.finds(&planner, &[]);
-    hand.picks(&pick, "c/c-one");
-    let due = hand.due();
-    let one = due.iter().find(|call| call.key.kind == CallKind::Research).expect("a research").clone();
-    hand.finds(&one, &["Query planner", "More"]);
-    let covered = hand.run.graph().nodes().iter().rfind(|node| node.title == "Query planner").unwrap();
-    assert_eq!(covered.status, NodeStatus::Completed, "the first one covers it");
-    hand.gives(retry(hand.node("A").id));
-    let again = hand.due();
-    assert_eq!(Hand::titles(&again), ["A"], "a topic of the first level, before anything else is picked");
-    hand.finds(&again[0], &[]);
-    let again = hand.only();
-    let outline = &pick_input(&again).outline;
-    assert!(outline.contains("Query planner [leaf: covered]"), "{outline}");
-    hand.keeps_the_rules();
-}
-
-#[test]
 fn what_a_picker_says_in_a_pause_of_the_run_counts_after_it() {
     let (mut hand, pick) = picking(&["A one", "A two", "A three"]);
     hand.gives(Action::Pause { node_id: None, now: false });

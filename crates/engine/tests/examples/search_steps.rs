@@ -137,7 +137,7 @@ fn each_search_of_a_run_has_topics_of_its_own() {
     for call in &first {
         hand.finds(call, &["Costs of plans", "Joins"]);
     }
-    // Nothing is linked to a topic of the other search, and each root picks for itself.
+    // Each root picks for itself.
     let picks = hand.due();
     assert_eq!(Hand::titles(&picks), ["step 0", "step 1"]);
     for pick in &picks {
@@ -156,8 +156,6 @@ fn each_search_of_a_run_has_topics_of_its_own() {
         due.extend(hand.due());
     }
     assert_eq!(hand.run.graph().status(), RunStatus::Completed);
-    let skipped = |event: &Event| matches!(event.body, EventBody::NodeSkipped(_));
-    assert!(!hand.log.iter().any(skipped));
     hand.keeps_the_invariants();
 }
 

@@ -1,21 +1,22 @@
-//! Recorded histories: logs that this and earlier versions wrote, one folder for each behaviour version. Each must
-//! replay to the recorded graph, and after each of its events the recorded calls must be due.
+//! Recorded histories: logs that a version wrote, one folder for each behaviour version. Each must replay to the
+//! recorded graph, and after each of its events the recorded calls must be due.
 //!
-//! `RECORD_HISTORIES=1 cargo test -p tree-agent-engine --test invariants histories` records those of the current
-//! behaviour version that are missing. A recorded history never changes: what it holds is what users have stored.
+//! `RECORD_HISTORIES=1 cargo test -p tree-agent-engine --test invariants histories` records those that are missing.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use tree_agent_contract::event::{EventBody, LeafPicked, NodeStatusChanged};
+use tree_agent_contract::event::{EventBody, NodeStatusChanged};
 use tree_agent_contract::graph::GraphSnapshot;
 use tree_agent_contract::{Budgets, Event, NodeStatus, RunStatus, SearchConfig, Strategy};
 use tree_agent_engine::{Graph, Run};
 
+use crate::examples::adopting::adopted;
 use crate::world::{World, WorldPlan};
 
 /// The folder of the current behaviour version.
-const VERSION: &str = "v5";
+const VERSION: &str = "v1";
 
 /// Worlds of which the one with the shortest log is recorded.
 const SEEDS: u64 = 300;
@@ -94,16 +95,29 @@ fn recorded_histories_replay_to_the_recorded_graphs_and_calls() {
 #[test]
 fn histories_of_this_version_are_recorded() {
     let record = std::env::var_os("RECORD_HISTORIES").is_some();
-    for (name, plan, wanted) in cases() {
+    for (name, plan, make, wanted) in cases() {
         let folder = folder().join(VERSION);
         let path = folder.join(format!("{name}.jsonl"));
         if !path.exists() && record {
             std::fs::create_dir_all(&folder).expect("a folder");
-            write(&path, &shortest(name, &plan, wanted));
+            write(&path, &shortest(name, &plan, make, wanted));
         }
         assert!(path.exists(), "{}: record it with RECORD_HISTORIES=1", path.display());
         assert!(wanted(&events(&path)), "{name} does not show what it is there for");
     }
+}
+
+#[test]
+fn every_type_of_event_and_every_strategy_is_in_a_history() {
+    let logs: Vec<Event> = recorded().iter().flat_map(|path| events(path)).collect();
+    let types: BTreeSet<&str> = logs.iter().map(|event| event.body.event_type()).collect();
+    assert_eq!(types, EventBody::TYPES.iter().copied().collect());
+    let strategies = logs.iter().filter_map(|event| match &event.body {
+        EventBody::RunCreated(e) => Some(e.spec.strategy.as_str()),
+        _ => None,
+    });
+    let all = Strategy::ALL.iter().map(|strategy| strategy.as_str());
+    assert_eq!(strategies.collect::<BTreeSet<_>>(), all.collect());
 }
 
 fn write(path: &Path, log: &[Event]) {
@@ -116,12 +130,12 @@ fn write(path: &Path, log: &[Event]) {
 }
 
 /// The shortest log of a few hundred worlds that shows what is wanted.
-fn shortest(name: &str, plan: &WorldPlan, wanted: Shows) -> Vec<Event> {
+fn shortest(name: &str, plan: &WorldPlan, make: Make, wanted: Shows) -> Vec<Event> {
     let logs = (0..SEEDS).map(|seed| {
         let dice = (0..97).map(|i| (seed * 131 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56);
         // Mostly multiples of nine, which make roles write and use nothing, so that logs stay short.
         let dice = dice.map(|die| if die % 4 == 0 { die as u8 } else { (die - die % 9) as u8 });
-        World::run(&WorldPlan { dice: dice.collect(), ..plan.clone() }).log
+        make(&WorldPlan { dice: dice.collect(), ..plan.clone() })
     });
     let logs = logs.filter(|log| wanted(log));
     logs.min_by_key(Vec::len).unwrap_or_else(|| panic!("no world shows {name}"))
@@ -147,54 +161,49 @@ fn trips(log: &[Event], budget: &str) -> bool {
     log.iter().any(|e| matches!(&e.body, EventBody::BudgetExhausted(e) if e.budget == budget))
 }
 
-fn replans(log: &[Event]) -> usize {
-    log.iter().filter(|e| matches!(e.body, EventBody::ReplanRequested(_))).count()
+/// Some event of the log has a body like that.
+macro_rules! has {
+    ($log:expr, $($body:tt)+) => {
+        $log.iter().any(|event| matches!(&event.body, $($body)+))
+    };
 }
 
-fn plans(log: &[Event]) -> usize {
-    log.iter().filter(|e| matches!(e.body, EventBody::PlanCreated(_))).count()
-}
-
-fn picks(log: &[Event]) -> impl Iterator<Item = &LeafPicked> {
-    log.iter().filter_map(|event| match &event.body {
-        EventBody::LeafPicked(picked) => Some(picked),
-        _ => None,
-    })
+fn count(log: &[Event], event_type: &str) -> usize {
+    log.iter().filter(|event| event.body.event_type() == event_type).count()
 }
 
 /// A search in such a world.
-fn searching(plan: &WorldPlan) -> WorldPlan {
-    let search = SearchConfig { concurrency: 2, max_depth: 3, ..SearchConfig::default() };
-    WorldPlan { strategy: Strategy::Search, search, fanout: 4, ..plan.clone() }
+fn searching(plan: &WorldPlan, max_depth: u32) -> WorldPlan {
+    let search = SearchConfig { concurrency: 2, max_depth, ..SearchConfig::default() };
+    WorldPlan { strategy: Strategy::Search, search, ..plan.clone() }
 }
 
-/// Homework in such a world.
-fn homework(plan: &WorldPlan) -> WorldPlan {
-    WorldPlan { strategy: Strategy::Homework, ..plan.clone() }
+/// Such a world in which people give commands.
+fn steered(plan: &WorldPlan) -> WorldPlan {
+    WorldPlan { commands: 90, ..plan.clone() }
 }
 
-fn rollups(log: &[Event]) -> usize {
-    log.iter().filter(|e| matches!(e.body, EventBody::RollupUpdated(_))).count()
+/// The log of a world that runs to its end.
+fn run(plan: &WorldPlan) -> Vec<Event> {
+    World::run(plan).log
 }
 
-/// Such a world in which some steps are searches.
-fn with_searches(plan: &WorldPlan) -> WorldPlan {
-    WorldPlan { search_steps: true, fanout: 3, ..plan.clone() }
+/// The log of a fork of the end of a world.
+fn forked(plan: &WorldPlan) -> Vec<Event> {
+    let mut world = World::run(plan);
+    let end = world.log.len();
+    let edits = world.edits_at(end);
+    world.fork(end, edits).log
 }
 
-fn searches(log: &[Event]) -> usize {
-    log.iter().filter(|e| matches!(&e.body, EventBody::NodeCreated(n) if n.strategy.is_some())).count()
-}
-
-fn verified(log: &[Event]) -> usize {
-    log.iter().filter(|e| matches!(e.body, EventBody::AnswerVerified(_))).count()
-}
+/// Makes a log in a world.
+type Make = fn(&WorldPlan) -> Vec<Event>;
 
 /// What a log must show.
 type Shows = fn(&[Event]) -> bool;
 
-/// What is recorded: a name, a world, and what its log must show.
-fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
+/// What is recorded: a name, a world, how its log comes about, and what the log must show.
+fn cases() -> Vec<(&'static str, WorldPlan, Make, Shows)> {
     let quiet = WorldPlan { fanout: 2, ..WorldPlan::quiet(1, 2) };
     let rough = WorldPlan { failures: 70, ..quiet.clone() };
     let with = |plan: &WorldPlan, change: fn(&mut Budgets)| {
@@ -203,120 +212,98 @@ fn cases() -> Vec<(&'static str, WorldPlan, Shows)> {
         plan
     };
     vec![
-        ("quiet", quiet.clone(), |log| ends(log, RunStatus::Completed, false) && plans(log) == 1),
-        ("retries", rough.clone(), |log| {
+        ("quiet", quiet.clone(), run, |log| {
+            ends(log, RunStatus::Completed, false) && count(log, "tree.plan_created") == 1
+        }),
+        ("retries", rough.clone(), run, |log| {
             let again = statuses(log).any(|s| s.attempt == Some(2) && s.status == NodeStatus::Executing);
-            ends(log, RunStatus::Completed, false) && says(log, "retry:2/3") && again && plans(log) > 0
+            ends(log, RunStatus::Completed, false) && says(log, "retry:2/3") && again
         }),
-        ("failed-step", rough.clone(), |log| {
-            let failed = log.iter().any(|e| matches!(e.body, EventBody::NodeFailed(_)));
-            ends(log, RunStatus::Completed, true) && failed
+        ("failed-step", rough.clone(), run, |log| {
+            ends(log, RunStatus::Completed, true) && has!(log, EventBody::NodeFailed(_))
         }),
-        ("failed", rough.clone(), |log| ends(log, RunStatus::Failed, false) && says(log, "retry:3/3")),
-        ("aggregator-gone", rough.clone(), |log| says(log, "guard:aggregationFailed")),
-        ("blocked", rough.clone(), |log| {
-            says(log, "blocked:bad luck")
-                && says(log, "blocked:provider:")
-                && !ends(log, RunStatus::Failed, false)
-        }),
-        ("provider-gone", WorldPlan { failures: 250, ..quiet.clone() }, |log| {
+        ("provider-gone", WorldPlan { failures: 250, ..quiet.clone() }, run, |log| {
             ends(log, RunStatus::Failed, false) && says(log, "blocked:provider:")
         }),
-        ("replan", rough.clone(), |log| {
-            replans(log) == 1 && plans(log) > 1 && ends(log, RunStatus::Completed, false)
+        ("aggregator-gone", rough.clone(), run, |log| says(log, "guard:aggregationFailed")),
+        ("replan", rough.clone(), run, |log| {
+            count(log, "tree.replan_requested") == 1 && ends(log, RunStatus::Completed, false)
         }),
-        ("replan-refused", rough.clone(), |log| says(log, "guard:maxReplansPerNode")),
-        ("replan-failed", rough.clone(), |log| says(log, "guard:replanFailed")),
-        ("executes-after-replan", with(&rough, |b| b.max_replans_per_node = 2), |log| {
-            let at = log.iter().position(|e| matches!(e.body, EventBody::ReplanRequested(_)));
-            at.is_some_and(|at| says(&log[at..], "leaf_decision:direct"))
-                && ends(log, RunStatus::Completed, false)
+        ("cut", with(&rough, |b| b.max_nodes = 4), run, |log| {
+            says(log, "guard:maxNodes") && says(log, "guard:maxBandsPerPlan")
         }),
-        ("cut", with(&rough, |b| b.max_nodes = 4), |log| {
-            says(log, "guard:maxNodes") && says(log, "guard:maxBandsPerPlan") && plans(log) > 0
+        ("tokens", with(&quiet, |b| b.max_tokens = Some(20_000)), run, |log| {
+            trips(log, "maxTokens") && has!(log, EventBody::PlanCreated(_))
         }),
-        ("tokens", with(&quiet, |b| b.max_tokens = Some(20_000)), |log| {
-            trips(log, "maxTokens") && plans(log) > 0
+        ("wall-clock", with(&rough, |b| b.max_wall_clock_ms = 2_000), run, |log| {
+            trips(log, "maxWallClockMs")
+                && says(log, "budget:maxWallClockMs")
+                && has!(log, EventBody::PlanCreated(_))
         }),
-        ("tools", with(&rough, |b| b.max_tool_calls = Some(2)), |log| {
-            trips(log, "maxToolCalls") && plans(log) > 0 && ends(log, RunStatus::Completed, true)
+        ("cancelled", WorldPlan { cancel_after: 7, ..rough.clone() }, run, |log| {
+            ends(log, RunStatus::Cancelled, false) && has!(log, EventBody::PlanCreated(_))
         }),
-        ("wall-clock", with(&rough, |b| b.max_wall_clock_ms = 2_000), |log| {
-            trips(log, "maxWallClockMs") && says(log, "budget:maxWallClockMs") && plans(log) > 0
-        }),
-        ("cancelled", WorldPlan { cancel_after: 7, ..rough.clone() }, |log| {
-            ends(log, RunStatus::Cancelled, false) && plans(log) > 0
-        }),
-        ("takeover", WorldPlan { crash_every: 5, ..rough.clone() }, |log| {
+        ("takeover", WorldPlan { crash_every: 5, ..rough.clone() }, run, |log| {
             // Nothing but a takeover leaves such a gap.
             let gaps = log.windows(2).filter(|w| w[1].timestamp.millis_since(w[0].timestamp) >= 5_000);
+            ends(log, RunStatus::Completed, false) && gaps.count() > 2 && says(log, "retry:")
+        }),
+        ("known-answers", WorldPlan { fanout: 3, ..quiet.clone() }, run, |log| {
+            let kept = has!(log, EventBody::ToolCallResult(e) if e.answer.is_some_and(|a| a.bytes > 0));
+            let known = has!(log, EventBody::ToolCallRequested(e) if e.cached);
+            kept && known && ends(log, RunStatus::Completed, false)
+        }),
+        ("verified-replan", WorldPlan { verify: true, fanout: 1, ..rough.clone() }, run, |log| {
             ends(log, RunStatus::Completed, false)
-                && gaps.count() > 2
-                && plans(log) > 0
-                && says(log, "retry:")
+                && count(log, "tree.answer_verified") == 2
+                && has!(log, EventBody::ArtifactCited(_))
         }),
-        ("known-answers", WorldPlan { fanout: 4, ..quiet.clone() }, |log| {
-            let known =
-                log.iter().any(|e| matches!(&e.body, EventBody::ToolCallRequested(call) if call.cached));
-            let kept = log.iter().any(|e| {
-                matches!(&e.body, EventBody::ToolCallResult(result) if result.answer.is_some_and(|a| a.bytes > 0))
-            });
-            known && kept && ends(log, RunStatus::Completed, false)
+        ("homework", WorldPlan { strategy: Strategy::Homework, ..rough.clone() }, run, |log| {
+            has!(log, EventBody::TaskRefused(e) if e.repeats.is_some())
+                && count(log, "tree.rollup_updated") > 1
+                && ends(log, RunStatus::Completed, false)
         }),
-        ("verified", WorldPlan { verify: true, ..quiet.clone() }, |log| {
-            ends(log, RunStatus::Completed, false) && verified(log) == 1
+        ("search", searching(&quiet, 2), run, |log| {
+            ends(log, RunStatus::Completed, false) && says(log, "guard:maxDepth")
         }),
-        ("verified-replan", WorldPlan { verify: true, ..rough.clone() }, |log| {
-            ends(log, RunStatus::Completed, false) && verified(log) == 2 && replans(log) == 1
+        ("search-fallback", WorldPlan { fanout: 4, ..searching(&rough, 3) }, run, |log| {
+            says(log, "pick:again:") && has!(log, EventBody::LeafPicked(e) if e.fallback.is_some())
         }),
-        ("verified-homework", WorldPlan { verify: true, ..homework(&rough) }, |log| {
-            verified(log) > 0 && replans(log) > 0 && !ends(log, RunStatus::Failed, false)
+        (
+            "search-adopted",
+            searching(&quiet, 3),
+            |_| adopted(),
+            |log| has!(log, EventBody::NodeSkipped(_)) && ends(log, RunStatus::Completed, false),
+        ),
+        ("search-step", WorldPlan { search_steps: true, ..quiet.clone() }, run, |log| {
+            has!(log, EventBody::NodeCreated(e) if e.strategy == Some(Strategy::Search))
+                && ends(log, RunStatus::Completed, false)
         }),
-        ("homework", homework(&quiet), |log| rollups(log) > 2 && ends(log, RunStatus::Completed, false)),
-        ("homework-refused", homework(&rough), |log| {
-            let refused = log.iter().filter(|e| matches!(e.body, EventBody::TaskRefused(_))).count();
-            refused > 1 && rollups(log) > 1 && !ends(log, RunStatus::Failed, false)
+        ("paused", steered(&quiet), run, |log| {
+            has!(log, EventBody::NodeResumed(_))
+                && has!(log, EventBody::CallStopped(_))
+                && has!(log, EventBody::GuidanceAdded(_))
         }),
-        ("homework-last", with(&homework(&rough), |b| b.max_iterations = 2), |log| {
-            says(log, "guard:maxIterations") && ends(log, RunStatus::Completed, true)
+        ("edited", steered(&quiet), run, |log| {
+            has!(log, EventBody::PlanEdited(_)) && ends(log, RunStatus::Completed, false)
         }),
-        ("homework-tokens", homework(&with(&rough, |b| b.max_tokens = Some(30_000))), |log| {
-            trips(log, "maxTokens") && rollups(log) > 0 && ends(log, RunStatus::Completed, true)
+        ("stopped", steered(&quiet), run, |log| {
+            has!(log, EventBody::NodeStopped(_)) && ends(log, RunStatus::Completed, true)
         }),
-        ("homework-takeover", WorldPlan { crash_every: 5, ..homework(&rough) }, |log| {
-            rollups(log) > 1 && ends(log, RunStatus::Completed, false)
+        ("leases", leased(&with(&rough, |b| b.max_tokens = Some(60_000))), run, |log| {
+            has!(log, EventBody::LeaseCovered(_))
+                && has!(log, EventBody::BudgetSet(_))
+                && log.iter().any(|event| {
+                    matches!(event.body, EventBody::BudgetExhausted(_)) && event.parent_node_id.is_some()
+                })
         }),
-        ("search", WorldPlan { fanout: 2, ..searching(&quiet) }, |log| {
-            picks(log).count() > 2 && ends(log, RunStatus::Completed, false) && says(log, "guard:maxDepth")
-        }),
-        ("search-fallback", searching(&rough), |log| {
-            says(log, "pick:again:") && picks(log).any(|picked| picked.fallback.is_some())
-        }),
-        ("search-skipped", searching(&rough), |log| {
-            let skipped = log.iter().any(|e| matches!(e.body, EventBody::NodeSkipped(_)));
-            skipped && !ends(log, RunStatus::Failed, false)
-        }),
-        ("search-failed-topic", searching(&rough), |log| {
-            let failed = log.iter().any(|e| matches!(e.body, EventBody::NodeFailed(_)));
-            failed && ends(log, RunStatus::Completed, true)
-        }),
-        ("search-tokens", searching(&with(&rough, |b| b.max_tokens = Some(30_000))), |log| {
-            trips(log, "maxTokens") && picks(log).count() > 0 && ends(log, RunStatus::Completed, true)
-        }),
-        ("search-step", WorldPlan { fanout: 2, ..with_searches(&quiet) }, |log| {
-            searches(log) == 1 && ends(log, RunStatus::Completed, false)
-        }),
-        ("search-step-failed", with_searches(&rough), |log| {
-            let failed = log.iter().any(|e| matches!(&e.body, EventBody::NodeFailed(_)));
-            searches(log) > 1 && failed && ends(log, RunStatus::Completed, true)
-        }),
-        ("search-step-tokens", with_searches(&with(&rough, |b| b.max_tokens = Some(90_000))), |log| {
-            trips(log, "maxTokens") && searches(log) > 0 && ends(log, RunStatus::Completed, true)
-        }),
-        ("deep", with(&WorldPlan { failures: 40, ..quiet }, |b| b.max_depth = 2), |log| {
-            let depth = |e: &Event| matches!(&e.body, EventBody::NodeCreated(n) if n.depth == 2);
-            log.iter().any(depth)
-                && log.iter().any(|e| matches!(&e.body, EventBody::StepCreated(s) if s.band_index > 0))
+        ("fork", quiet, forked, |log| {
+            has!(log, EventBody::RunForked(e) if e.goes_on) && ends(log, RunStatus::Completed, false)
         }),
     ]
+}
+
+/// Such a world in which steps have budgets of their own, and people give commands.
+fn leased(plan: &WorldPlan) -> WorldPlan {
+    WorldPlan { leases: 150, obedient: false, ..steered(plan) }
 }

@@ -515,7 +515,17 @@ impl World {
         let should_replan = self.plan.failures > 0 && asked < 5 && self.roll() < 80;
         let next =
             AggregatorNext { should_replan, replan_reason: should_replan.then(|| "more is needed".into()) };
-        AggregatorOutput { next, ..aggregator_output(&input.call.title) }
+        let mut output = AggregatorOutput { next, ..aggregator_output(&input.call.title) };
+        if self.plan.verify {
+            output.artifacts[0].citations.push(Citation {
+                claim: "found".into(),
+                quote: "it is there".into(),
+                document_id: DocumentId::workspace(self.run_id),
+                verdict: Verdict::NotFound,
+                passage: None,
+            });
+        }
+        output
     }
 
     pub(crate) fn live_bytes(&self) -> Vec<u8> {

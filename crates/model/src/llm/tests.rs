@@ -40,6 +40,7 @@ pub(crate) fn research_input() -> ResearchInput {
         form: ResearchForm::Topic,
         path: vec!["Tides".into()],
         siblings: vec!["Winds".into()],
+        outline: String::new(),
         session: Some(SessionFork::new(SessionId::of(call.node_id), None)),
         prompts: Default::default(),
         frontmatter_schema: None,

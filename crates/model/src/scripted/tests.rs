@@ -254,6 +254,7 @@ fn research_input(path: &[&str]) -> ResearchInput {
         form: if path.is_empty() { ResearchForm::Root } else { ResearchForm::Topic },
         path: path.iter().map(|t| (*t).to_owned()).collect(),
         siblings: vec![],
+        outline: String::new(),
         session: None,
         prompts: Default::default(),
         frontmatter_schema: None,

@@ -32,6 +32,7 @@ fn input(messages: Vec<SessionMessage>) -> ResearchInput {
         form: ResearchForm::Topic,
         path: vec!["Tides".into(), "Spring tides".into()],
         siblings: vec!["Neap tides".into()],
+        outline: String::new(),
         session: Some(SessionFork { messages, ..SessionFork::new(SessionId::of(call.node_id), parent) }),
         prompts: SearchPrompts::default(),
         frontmatter_schema: None,
@@ -46,6 +47,7 @@ fn root() -> ResearchInput {
         form: ResearchForm::Root,
         path: Vec::new(),
         siblings: Vec::new(),
+        outline: String::new(),
         session: None,
         call,
         ..input(Vec::new())

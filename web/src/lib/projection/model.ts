@@ -96,7 +96,7 @@ export interface Topic {
   score?: number;
   picked?: LeafPick;
   /** Why it needed no research. */
-  skipped?: { reason: string; coveredBy?: string };
+  skipped?: { reason: string };
   sessionId?: string;
 }
 

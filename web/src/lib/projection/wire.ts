@@ -197,7 +197,7 @@ export function leafPick(p: LeafPicked): LeafPick {
 }
 
 export function skip(s: NodeSkipped): NonNullable<Topic['skipped']> {
-  return tidy({ reason: s.reason, coveredBy: s.coveredBy });
+  return { reason: s.reason };
 }
 
 function topic(t: GraphTopic): Topic {

@@ -30,6 +30,7 @@ struct TopicView {
 
 #[derive(Serialize)]
 struct Tail<'a> {
+    outline: String,
     schema: Option<&'a str>,
     shortened: u32,
     finish: Option<String>,
@@ -103,9 +104,18 @@ fn research(
         prompt.user = filled(replaced, &view.values());
     }
     tell(&mut prompt, &input.call, trimmer);
-    let finish = finish(&input.call);
-    let tail =
-        Tail { schema: setting.schema, shortened: setting.shortened, finish, left_out: trimmer.left_out() };
+    // Whatever prompt lists topics, it is told of those that are there.
+    let outline = match template {
+        Template::SearchChildren => trimmer.outline(&input.outline),
+        _ => String::new(),
+    };
+    let tail = Tail {
+        outline,
+        schema: setting.schema,
+        shortened: setting.shortened,
+        finish: finish(&input.call),
+        left_out: trimmer.left_out(),
+    };
     prompt.user.push_str(&search_tail(&tail)?);
     Ok(prompt)
 }

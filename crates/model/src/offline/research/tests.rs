@@ -90,6 +90,7 @@ impl World {
             form,
             path: path.iter().map(|t| (*t).to_owned()).collect(),
             siblings: Vec::new(),
+            outline: String::new(),
             session: (form == ResearchForm::Topic).then_some(session),
             prompts: Default::default(),
             frontmatter_schema: self.schema.as_ref().and_then(|s| s.as_object().cloned()),
