@@ -81,7 +81,7 @@ pub struct DocumentProps {
     /// Words by which it can be found. `homework` is the first in homework.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// SHA-256 of the body, in hex. Absent on documents of runs, and on sources that an earlier version wrote.
+    /// SHA-256 of the body, in hex. Absent on documents of runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<Box<str>>,
     /// The import that wrote it; absent if a person or a tool did.

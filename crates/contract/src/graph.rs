@@ -158,6 +158,13 @@ pub struct GraphNode {
     pub ended_at: Option<Timestamp>,
 }
 
+impl GraphNode {
+    /// The steps of its latest plan, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &GraphStep> {
+        self.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps)
+    }
+}
+
 /// What a node and everything below it may use, as it was granted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

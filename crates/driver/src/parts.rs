@@ -83,7 +83,7 @@ fn distribute(documents: Vec<DocumentOp>, sessions: Vec<Session>, parts: &mut [D
     let mut before = 0;
     for op in documents {
         before = match &op {
-            // Logs of old behaviour versions do not say with which event a document begins.
+            // A document begins with the event that gives it its place.
             DocumentOp::Create(document) => links.get(&document.id).copied().unwrap_or(before),
             DocumentOp::Append { seq, .. }
             | DocumentOp::Replace { seq, .. }

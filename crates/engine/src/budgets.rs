@@ -132,11 +132,7 @@ impl FreeBudget {
                 *own = own.saturating_add(amount);
             }
         }
-        let leases: Vec<usize> = match state.has_leases() {
-            true => state.line(at).filter(|at| state.lease(*at).is_some()).collect(),
-            false => Vec::new(),
-        };
-        for lease in leases.into_iter().map(Some).chain([None]) {
+        for lease in state.leases_of(at).into_iter().map(Some).chain([None]) {
             let pool = self.pool(lease);
             pool.in_flight += 1;
             (0..3).for_each(|m| pool.flying[m] = pool.flying[m].saturating_add(amounts[m]));
@@ -259,10 +255,7 @@ pub(crate) fn allowance(state: &State, at: usize, allotted: Amounts) -> Allowanc
 /// can create some.
 pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -> Option<BudgetLeft> {
     let (budgets, accounts) = (state.budgets(), Accounts::of(state));
-    let leases: Vec<usize> = match state.has_leases() {
-        true => state.line(at).filter(|at| state.lease(*at).is_some()).collect(),
-        false => Vec::new(),
-    };
+    let leases = state.leases_of(at);
     let all = [None].into_iter().chain(leases.iter().copied().map(Some));
     let metered = (0..3).flat_map(|m| all.clone().map(move |lease| (m, lease))).filter_map(|(m, lease)| {
         let account = accounts.get(lease);
@@ -297,7 +290,7 @@ pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -
 /// Milliseconds that are left of the time of the run, or of the lease above the node at `at` that ends first.
 pub(crate) fn time_left(state: &State, at: usize, now: Timestamp) -> u64 {
     let run = state.budgets().max_wall_clock_ms.saturating_sub(elapsed(state, now));
-    let leases = state.line(at).filter(|_| state.has_leases()).filter_map(|lease| {
+    let leases = state.leases_of(at).into_iter().filter_map(|lease| {
         let limit = state.lease(lease)?.limits.max_wall_clock_ms?;
         Some(limit.saturating_sub(elapsed_of(state, lease, now)))
     });
@@ -440,12 +433,8 @@ fn used_up(
     };
     // A verification takes what is left. It never makes a run that has its answer run out of a budget.
     let wants = |kind: CallKind| !kind.finishes() && kind != CallKind::Verify;
-    let wants_own_work = |m: usize| match state.has_leases() {
-        true => {
-            let mut wanted = in_flight.ready().nodes().filter(|(_, kind)| wants(*kind));
-            wanted.any(|(at, _)| state.account_of(at, m) == lease)
-        }
-        false => in_flight.ready().nodes().any(|(_, kind)| wants(kind)),
+    let wants_own_work = |m: usize| {
+        in_flight.ready().nodes().any(|(at, kind)| wants(kind) && state.account_of(at, m) == lease)
     };
     // What is kept for aggregation matters only if new work needs it.
     over(&|m| account.used[m] >= account.limit(m)).or_else(|| {

@@ -134,20 +134,15 @@ impl Graph {
     pub fn from_snapshot(snapshot: GraphSnapshot) -> Self {
         let index = snapshot.nodes.iter().enumerate().map(|(i, n)| (n.id, i)).collect();
         Self {
-            run_id: snapshot.run_id,
             seq: snapshot.seq,
             // Whoever made the snapshot may not have known every event.
             unsure: true,
             status: snapshot.status,
             partial: snapshot.partial,
-            started_at: None,
-            ended_at: None,
-            error: None,
-            before_fork: Usage::default(),
             models: models::of(&snapshot.nodes),
-            counted_from: HashMap::new(),
             nodes: snapshot.nodes,
             index,
+            ..Self::new(snapshot.run_id)
         }
     }
 
@@ -570,7 +565,6 @@ fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
     Some(Box::new(GraphTask { iteration, branch_id }))
 }
 
-/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
 /// Keeps a decision about the node.
 fn decide(node: &mut GraphNode, why: String) {
     if node.decisions.len() == limits::NODE_DECISIONS {
@@ -579,6 +573,7 @@ fn decide(node: &mut GraphNode, why: String) {
     node.decisions.push(why);
 }
 
+/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
 fn reopen(node: &mut GraphNode, e: &NodeReopened) {
     node.generation = e.generation;
     node.stopped = false;

@@ -26,10 +26,8 @@ pub(crate) fn deadlines(state: &State, at: usize) -> Option<(Timestamp, Timestam
 
 /// The earliest of those of the leases of the node at `at` and of the nodes above.
 pub(crate) fn deadlines_of(state: &State, at: usize) -> Option<(Timestamp, Timestamp)> {
-    if !state.has_leases() {
-        return None;
-    }
-    state.line(at).filter_map(|at| deadlines(state, at)).min_by_key(|(_, last)| *last)
+    let leases = state.leases_of(at).into_iter();
+    leases.filter_map(|at| deadlines(state, at)).min_by_key(|(_, last)| *last)
 }
 
 /// True if the time of the node at `at`, which has a lease, has run out.

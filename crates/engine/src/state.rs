@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
@@ -35,12 +35,14 @@ pub(crate) const LOST: &str = "lost";
 pub(crate) const CHANGES: usize = 4;
 
 /// What the log says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct State {
+    #[serde(serialize_with = "snapshot")]
     graph: Graph,
     /// One for each node of the graph, by index.
     control: Vec<Control>,
     spec: RunSpec,
+    #[serde(skip)]
     behaviour: &'static Behaviour,
     started_at: Option<Timestamp>,
     /// Nodes that exist or are planned. The node budget is checked against this number.
@@ -220,23 +222,8 @@ impl Control {
     }
 }
 
-/// The state as bytes, for comparison.
-#[derive(Serialize)]
-struct Bytes<'a> {
-    graph: tree_agent_contract::graph::GraphSnapshot,
-    control: &'a [Control],
-    spec: &'a RunSpec,
-    started_at: Option<Timestamp>,
-    planned_nodes: u32,
-    exhausted: &'a Option<Exhausted>,
-    exhausted_before: &'a BTreeSet<String>,
-    left_open: &'a BTreeSet<usize>,
-    ledger: &'a Ledger,
-    waiting: &'a Waiting,
-    answers: &'a Answers,
-    steering: &'a Steering,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    leases: &'a BTreeMap<usize, OpenLease>,
+fn snapshot<S: Serializer>(graph: &Graph, serializer: S) -> Result<S::Ok, S::Error> {
+    graph.snapshot().serialize(serializer)
 }
 
 impl State {
@@ -387,8 +374,7 @@ impl State {
 
     /// Steps of the plan of the node at `at` that will get a node and have none.
     pub(crate) fn unborn(&self, at: usize) -> u32 {
-        let steps = self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
-        let unborn = steps.filter(|step| step.node_id.is_none());
+        let unborn = self.node(at).steps().filter(|step| step.node_id.is_none());
         unborn.filter(|step| self.reusable_child(at, &step.step_id).is_none()).count() as u32
     }
 
@@ -400,22 +386,7 @@ impl State {
 
     /// The state as bytes. Two runs with the same log have the same bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let bytes = Bytes {
-            graph: self.graph.snapshot(),
-            control: &self.control,
-            spec: &self.spec,
-            started_at: self.started_at,
-            planned_nodes: self.planned_nodes,
-            exhausted: &self.exhausted,
-            exhausted_before: &self.exhausted_before,
-            left_open: &self.left_open,
-            ledger: &self.ledger,
-            waiting: &self.waiting,
-            answers: &self.answers,
-            steering: &self.steering,
-            leases: &self.leases,
-        };
-        serde_json::to_vec(&bytes).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
+        serde_json::to_vec(self).unwrap_or_else(|e| unreachable!("the state always has a JSON form: {e}"))
     }
 
     /// Applies the next event of the log. On an error the state must be dropped.
@@ -431,11 +402,6 @@ impl State {
                 let mut control = Control { parent, strategy, deliverable, profile, ..Control::default() };
                 // A node that carries out a step of a plan was counted with its plan.
                 self.planned_nodes += u32::from(parent.is_some() && e.band_index.is_none());
-                // A synthesis of a search must be affordable from its beginning. A step always ends with one.
-                let is_search = strategy == Strategy::Search
-                    && parent.is_none_or(|p| self.control[p].strategy != Strategy::Search);
-                control.owes = is_search && (parent.is_some() || self.spec.search().synthesis);
-                let owes = control.owes;
                 if let Some(parent) = parent {
                     let bands = self.control[parent].bands.get_or_insert_default();
                     control.born_version = bands.plan_version;
@@ -443,7 +409,9 @@ impl State {
                 }
                 grow_gently(&mut self.control);
                 self.control.push(control);
-                if owes {
+                // A synthesis of a search must be affordable from its beginning.
+                if self.always_owes(at) {
+                    self.control[at].owes = true;
                     self.owe(at);
                 }
                 self.sync_lease(at, true);

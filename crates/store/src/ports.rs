@@ -397,7 +397,7 @@ pub struct ChangedDocuments {
 pub struct PlacedDocument {
     /// The document.
     pub document: Document,
-    /// The one above it; none for the first of a run, for documents of projects, and for runs of older versions.
+    /// The one above it; none for the first of a run and for documents of projects.
     pub parent_id: Option<DocumentId>,
 }
 

@@ -342,7 +342,7 @@ payloads! {
         /// Why.
         #[serde(default)]
         reason: String,
-        /// Who chose. None in logs of other programs.
+        /// Who chose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         policy: Option<PickerPolicy>,
         /// Why the choice of the model was not used, if it was not. Then this is the first unexpanded leaf in

@@ -6,6 +6,11 @@ use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus};
 use super::{Decider, Next};
 
 impl Decider<'_> {
+    /// The guard of the node at `at`, for which nothing new may begin.
+    pub(crate) fn guard(&self, at: usize) -> String {
+        format!("guard:{}", self.state.ending(at).map_or("budget", |ending| ending.guard()))
+    }
+
     /// Ends the node at `at` with an error.
     pub(crate) fn fail(&mut self, at: usize, error: String, retryable: bool) {
         let error = self.state.waiting().explain_node(at, error);

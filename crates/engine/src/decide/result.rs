@@ -274,8 +274,7 @@ impl Decider<'_> {
     pub(crate) fn complete_partly(&mut self, at: usize, evidence: Option<String>, lost: bool) {
         let node = self.state.node(at);
         // A step that the latest plan dropped was given up on purpose, so it is not missing.
-        let steps = node.plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
-        let missing = steps.into_iter().any(|step| {
+        let missing = node.steps().any(|step| {
             let child = step.node_id.and_then(|id| self.state.position(id)).map(|c| self.state.node(c));
             child.is_none_or(|c| c.status != NodeStatus::Completed || c.outcome == Some(Outcome::Partial))
         });

@@ -10,9 +10,7 @@ impl Graph {
     /// The lease of a new node: that of the step which it carries out.
     pub(super) fn lease_of_step(&self, parent: Option<NodeId>, e: &NodeCreated) -> Option<Box<Lease>> {
         e.band_index?;
-        let plan = self.node(parent?)?.plan.as_ref()?;
-        let mut steps = plan.bands.iter().flat_map(|band| &band.steps);
-        let step = steps.find(|step| Some(&step.step_id) == e.step_id.as_ref())?;
+        let step = self.node(parent?)?.steps().find(|step| Some(&step.step_id) == e.step_id.as_ref())?;
         step.budget.map(|limits| Box::new(Lease { limits, ..Lease::default() }))
     }
 

@@ -23,7 +23,7 @@ pub(super) fn wrote(node: &mut GraphNode, call: &UsageRecorded) {
     let purpose = WrittenBy::purpose_of(call);
     match node.written_by.iter().position(|known| known.purpose == purpose) {
         Some(at) => node.written_by[at].model.clone_from(&call.model),
-        // Logs of other programs may say anything of what a call was for.
+        // A role may say anything of what a call was for.
         None if !call.model.is_empty() && purpose.parse::<CallKind>().is_ok() => {
             node.written_by.push(WrittenBy { purpose: purpose.to_owned(), model: call.model.clone() });
         }

@@ -180,6 +180,14 @@ impl State {
         self.leases.contains_key(&at).then(|| self.node(at).lease.as_deref()).flatten()
     }
 
+    /// The nodes with an open lease from the one at `at` upwards.
+    pub(crate) fn leases_of(&self, at: usize) -> Vec<usize> {
+        match self.leases.is_empty() {
+            true => Vec::new(),
+            false => self.line(at).filter(|at| self.lease(*at).is_some()).collect(),
+        }
+    }
+
     /// The lease against which budget `m` of the node at `at` counts; none for the run.
     pub(crate) fn account_of(&self, at: usize, m: usize) -> Option<usize> {
         match self.leases.is_empty() {
@@ -209,7 +217,7 @@ impl State {
 
     /// What is set aside for steps of the node at `at` that have no node yet.
     pub(crate) fn set_aside(&self, at: usize) -> Amounts {
-        let steps = self.node(at).plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
+        let steps = self.node(at).steps();
         let unborn = steps.filter(|step| step.node_id.is_none() && step.status == StepStatus::Pending);
         unborn.filter_map(|step| step.budget).fold(Amounts::default(), |sum, budget| {
             let limits = of_subtree(&budget);

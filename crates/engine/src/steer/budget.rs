@@ -92,7 +92,7 @@ pub(super) fn unopened(state: &State, at: usize, all: bool) -> Vec<StepId> {
     if node.status.is_final() && !(all && lost() && check_current(state, at).is_ok()) {
         return Vec::new();
     }
-    let steps = node.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
-    let cancelled = steps.filter(|step| step.status == StepStatus::Cancelled && step.node_id.is_none());
+    let cancelled =
+        node.steps().filter(|step| step.status == StepStatus::Cancelled && step.node_id.is_none());
     cancelled.map(|step| step.step_id.clone()).collect()
 }

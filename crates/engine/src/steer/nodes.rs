@@ -69,11 +69,7 @@ pub(super) fn check_current(state: &State, at: usize) -> Result<(), Refusal> {
     for below in state.line(at) {
         let (Some(parent), node) = (state.control(below).parent, state.node(below)) else { break };
         let is_current = match state.planned_step(below) {
-            Some(_) => {
-                let plan = state.node(parent).plan.as_ref();
-                let mut steps = plan.into_iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps);
-                steps.any(|step| step.node_id == Some(node.id))
-            }
+            Some(_) => state.node(parent).steps().any(|step| step.node_id == Some(node.id)),
             None => {
                 let slug = node.step_id.as_ref().map_or("", |step| step.as_str());
                 node.id == child_id(state, parent, slug)

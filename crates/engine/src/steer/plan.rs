@@ -245,8 +245,8 @@ fn check_leases(state: &State, at: usize, plan: &PlanDraft, changes: &Changes) -
     if fresh().all(|step| step.budget.is_none()) {
         return Ok(());
     }
-    let old = state.node(at).plan.iter().flat_map(|p| &p.bands).flat_map(|b| &b.steps);
-    let promised = old.filter(|step| step.status == StepStatus::Pending && !is_kept(&step.step_id));
+    let steps = state.node(at).steps();
+    let promised = steps.filter(|step| step.status == StepStatus::Pending && !is_kept(&step.step_id));
     let mut free = budgets::free_for_leases(state, at);
     for limits in promised.filter_map(|step| step.budget).map(|budget| of_subtree(&budget)) {
         (0..3).for_each(|m| free[m] = free[m].saturating_add(limits[m].unwrap_or_default()));

@@ -175,8 +175,6 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             continue;
         }
         let child = NodeId::child(parent, version, &step.step_id);
-        // Also that of a plan from before this limit.
-        let search = within(step.strategy, step.search, d.state.budgets().max_depth);
         let created = NodeCreated {
             parent_node_id: Some(parent),
             title: step.title.clone(),
@@ -188,7 +186,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             success_criteria: step.success_criteria,
             strategy: step.strategy,
             score: None,
-            search,
+            search: step.search,
             iteration,
             branch_id: step.branch_id.clone(),
             deliverable: step.deliverable,

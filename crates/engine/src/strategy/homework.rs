@@ -127,7 +127,7 @@ impl Rules for Homework {
     fn wind_down(&self, d: &mut Decider<'_>, at: usize) {
         match at == self.0.root() && d.state.has_completed_children(at) {
             true => {
-                let guard = guard(d, at);
+                let guard = d.guard(at);
                 self.finish(d, at, Some(&guard), self.0.owes_rollup());
             }
             false => d.cancel(at),
@@ -207,7 +207,7 @@ impl Homework {
         match tasks {
             Some(tasks) => self.assign(d, at, tasks, out.mode_reason),
             None => {
-                let guard = if is_over { guard(d, at) } else { "guard:maxIterations".to_owned() };
+                let guard = if is_over { d.guard(at) } else { "guard:maxIterations".to_owned() };
                 self.finish(d, at, wants_more.then_some(&guard), false);
             }
         }
@@ -400,11 +400,6 @@ impl Homework {
         d.status(at, NodeStatus::Aggregating, guard.map(str::to_owned));
         self.complete(d, at);
     }
-}
-
-/// The guard of a node for which nothing new may begin.
-fn guard(d: &Decider<'_>, at: usize) -> String {
-    format!("guard:{}", d.state.ending(at).map_or("budget", |ending| ending.guard()))
 }
 
 fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {

@@ -147,7 +147,8 @@ impl Rules for Search {
             return d.cancel(at);
         }
         d.in_flight.reached(at);
-        d.status(at, NodeStatus::Waiting, Some(guard(d, at)));
+        let guard = d.guard(at);
+        d.status(at, NodeStatus::Waiting, Some(guard));
         d.ask(Next::Advance { at });
     }
 
@@ -336,7 +337,8 @@ impl Search {
         let (artifacts, result) = returned::document(title, document, out.summary, unlisted);
         d.return_result(at, artifacts, result);
         if is_over {
-            d.status(at, NodeStatus::Waiting, Some(guard(d, at)));
+            let guard = d.guard(at);
+            d.status(at, NodeStatus::Waiting, Some(guard));
         } else {
             self.list(d, at, out.children);
             if out.dropped > 0 {
@@ -436,11 +438,6 @@ impl Search {
 /// The conversation about the topic at `at`.
 fn session(state: &State, at: usize) -> SessionId {
     SessionId::of_round(state.node(at).id, state.control(at).begun_again())
-}
-
-/// The guard of a node for which nothing new may begin.
-fn guard(d: &Decider<'_>, at: usize) -> String {
-    format!("guard:{}", d.state.ending(at).map_or("budget", |ending| ending.guard()))
 }
 
 /// True before the run begins: what is known is recorded, and nothing is decided.

@@ -32,7 +32,7 @@ fn input(messages: Vec<SessionMessage>) -> ResearchInput {
         form: ResearchForm::Topic,
         path: vec!["Tides".into(), "Spring tides".into()],
         siblings: vec!["Neap tides".into()],
-        outline: String::new(),
+        outline: "- Winds [leaf]\n- Tides [expanded]\n".into(),
         session: Some(SessionFork { messages, ..SessionFork::new(SessionId::of(call.node_id), parent) }),
         prompts: SearchPrompts::default(),
         frontmatter_schema: None,
@@ -89,6 +89,10 @@ async fn a_document_and_its_topics_are_asked_for_in_one_conversation() {
     {
         assert!(first[1].1.contains(expected), "{expected}: {}", first[1].1);
     }
+    // Who lists topics is told of those that are there.
+    let told = "Do not list what it has already";
+    assert!(second[3].1.contains(told) && second[3].1.contains("- Winds [leaf]"), "{}", second[3].1);
+    assert!(!first[1].1.contains(told), "{}", first[1].1);
 
     let kept: Vec<(Speaker, &str)> = output.messages.iter().map(|m| (m.speaker, m.text.as_str())).collect();
     let topics = topics().to_string();
@@ -237,7 +241,11 @@ async fn prompts_of_the_user_take_the_place_of_ours() {
         asked[0].last(),
         "Write about {{objective}} (Tides › Spring tides) for How do tides work?. - Neap tides {{other}}"
     );
-    assert_eq!(asked[1].last(), "Below {{objective}}, at most 20?");
+    let children = asked[1].last();
+    assert!(
+        children.starts_with("Below {{objective}}, at most 20?\n\nThe tree of topics so far."),
+        "{children}"
+    );
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ payloads! {
         /// Who said it.
         #[serde(default)]
         author: String,
-        /// The command that it comes from; empty in logs of other programs.
+        /// The command that it comes from.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         request_id: String,
         /// Every node below is told, too.
@@ -57,7 +57,7 @@ payloads! {
         /// Who changed it.
         #[serde(default)]
         author: String,
-        /// The command that it comes from; empty in logs of other programs.
+        /// The command that it comes from.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         request_id: String,
     }
