@@ -63,7 +63,7 @@ fn brief() -> HomeworkBrief {
         refused: vec![Refusal {
             branch_id: "north".into(),
             title: "Sound the north".into(),
-            reason: "repeats a task with nothing new".into(),
+            reason: "repeats a task of iteration 1".into(),
         }],
     }
 }
