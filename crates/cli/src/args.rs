@@ -1,9 +1,6 @@
 //! The command line's shape.
 
-use clap::{Args, Parser, Subcommand};
-use colorchoice_clap::Color;
-use tree_agent_runtime::channel::ConnectArgs;
-use tree_agent_runtime::credentials::TokenArgs;
+use clap::{Parser, Subcommand};
 
 use crate::commands::{
     cancel, cite, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide,
@@ -11,7 +8,7 @@ use crate::commands::{
     status, stop, verify, watch,
 };
 use crate::exit;
-use crate::output::Format;
+use crate::global::Global;
 
 /// Answers questions that need more than one step: an objective becomes a tree of agents that plan, read documents and
 /// write down what they found.
@@ -31,36 +28,6 @@ To begin:
   tree-agent dev                                                  a server with a web UI
 
 --help shows more, also of a command: tree-agent run --help";
-
-/// Flags of every command.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct Global {
-    /// The server
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TREE_AGENT_SERVER",
-        default_value = "http://127.0.0.1:7400"
-    )]
-    pub(crate) server: String,
-    /// The form of the output on stdout
-    #[arg(short, long, global = true, value_name = "FORMAT", value_enum, default_value_t = Format::Table)]
-    pub(crate) output: Format,
-    /// Print the result and errors only: no progress, no notes
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
-    #[command(flatten)]
-    pub(crate) color: Color,
-    #[command(flatten)]
-    pub(crate) token: TokenArgs,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-    /// What to log on stderr, such as info or tree_agent_driver=debug,info [default: warn; dev: info]
-    #[arg(long, global = true, value_name = "FILTER", env = "TREE_AGENT_LOG")]
-    pub(crate) log: Option<String>,
-}
 
 /// What to do.
 #[derive(Debug, Subcommand)]

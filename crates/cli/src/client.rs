@@ -1,5 +1,6 @@
 //! The client of a server.
 
+mod calls;
 pub(crate) mod find;
 pub(crate) mod list;
 pub(crate) mod reconnect;
@@ -9,8 +10,8 @@ pub(crate) mod watch_runs;
 use std::time::Duration;
 
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Request, Status};
 pub(crate) use tree_agent_contract::error::root_cause;
+use tree_agent_contract::graph::GraphSnapshot;
 use tree_agent_contract::{ProjectId, RunId, RunSummary, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -23,6 +24,7 @@ use tree_agent_runtime::channel::{ConnectError, Connector, Peers};
 use tree_agent_runtime::credentials::Credentials;
 use tree_agent_runtime::retry::backoff;
 
+pub(crate) use self::calls::Call;
 use crate::error::{CliError, is_transient};
 
 /// How long one call that is not a stream may take.
@@ -113,13 +115,10 @@ impl Client {
     }
 
     /// Makes a call that is safe to repeat. A transient failure is retried with backoff.
-    pub(crate) async fn call<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, CliError>
-    where
-        F: Future<Output = Result<tonic::Response<T>, Status>>,
-    {
+    pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Response, CliError> {
         let mut attempt = 1;
         loop {
-            match call().await {
+            match call.clone().make(self).await {
                 Ok(answer) => return Ok(answer.into_inner()),
                 Err(status) if is_transient(&status) && attempt < ATTEMPTS => {
                     tracing::debug!(%status, attempt, "call failed; trying again");
@@ -140,13 +139,13 @@ impl Client {
 
     /// One run.
     pub(crate) async fn run(&self, run: RunId) -> Result<RunSummary, CliError> {
-        let answer = self
-            .call(|| {
-                let mut runs = self.runs();
-                async move { runs.get_run(request(pb::GetRunRequest { run_id: run.to_wire() })).await }
-            })
-            .await?;
-        summary(answer.run)
+        summary(self.ask(pb::GetRunRequest { run_id: run.to_wire() }).await?.run)
+    }
+
+    /// The graph of a run, at the head when `at` is none.
+    pub(crate) async fn graph(&self, run: RunId, at: Option<u64>) -> Result<GraphSnapshot, CliError> {
+        let answer = self.ask(pb::GetGraphRequest { run_id: run.to_wire(), at_seq: at }).await?;
+        Ok(GraphSnapshot::from_wire(present(answer.graph, "graph")?)?)
     }
 
     /// The project that `key` means: its id, else its name. It must exist.
@@ -179,14 +178,7 @@ impl Client {
     }
 
     async fn get_project(&self, key: pb::get_project_request::Key) -> Result<Option<pb::Project>, CliError> {
-        let answer = self
-            .call(|| {
-                let mut projects = self.projects();
-                let message = pb::GetProjectRequest { key: Some(key.clone()) };
-                async move { projects.get_project(request(message)).await }
-            })
-            .await;
-        match answer {
+        match self.ask(pb::GetProjectRequest { key: Some(key) }).await {
             Ok(answer) => Ok(answer.project),
             Err(CliError::Refused(status)) if status.code() == tonic::Code::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -194,15 +186,12 @@ impl Client {
     }
 }
 
-/// A request with the deadline of unary calls.
-pub(crate) fn request<T>(message: T) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(CALL_TIMEOUT);
-    request
+/// A part that every answer must have, named `what`.
+pub(crate) fn present<T>(part: Option<T>, what: &str) -> Result<T, CliError> {
+    part.ok_or_else(|| CliError::Other(format!("the server's answer holds no {what}")))
 }
 
 /// The run in an answer.
 pub(crate) fn summary(run: Option<pb::Run>) -> Result<RunSummary, CliError> {
-    let run = run.ok_or_else(|| CliError::Other("the server's answer holds no run".into()))?;
-    Ok(RunSummary::from_wire(run)?)
+    Ok(RunSummary::from_wire(present(run, "run")?)?)
 }

@@ -1,63 +1,159 @@
 //! What shells complete.
 //!
-//! The shell calls this program with `COMPLETE=SHELL` and the words of the command line; clap's engine finds the
-//! candidates. Ids of runs, names of projects and models are asked of the server that the command line names. The
-//! script that makes a shell do so is printed by `tree-agent completions SHELL`.
+//! The shell calls this program with `COMPLETE=SHELL` and the words of the command line, and clap finds the candidates.
+//! Ids of runs and nodes, names of projects and models are asked of the server that the command line names.
 
-mod bash;
-mod server;
-mod unquoted;
-
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use clap::CommandFactory;
+use clap::{ArgMatches, Command, FromArgMatches};
 use clap_complete::CompleteEnv;
-use clap_complete::env::{Elvish, EnvCompleter, Powershell, Shells};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, ValueCompleter};
+use clap_complete::env::Shells;
+use tree_agent_contract::RunSummary;
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::config::Problems;
 
-pub(crate) use server::{models, nodes, nodes_first, projects, runs};
-
-use self::bash::Bash;
-use self::unquoted::{Fish, Zsh};
-use crate::args::Cli;
+use crate::client::Client;
+use crate::error::CliError;
+use crate::global::Global;
+use crate::value::RunRef;
+use crate::view::paint::fit;
+use crate::view::printable::one_line;
 
 /// The variable that tells this program to complete for a shell.
 const VARIABLE: &str = "COMPLETE";
 /// The name of the program in scripts.
 const PROGRAM: &str = "tree-agent";
+/// How long a shell may be held up.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Candidates of one kind.
+const CANDIDATES: u32 = 100;
+/// Means the newest run.
+const LATEST: &str = "@latest";
+/// Columns of the text beside a candidate.
+const HELP: usize = 60;
 
-/// The words of the command line that is being completed.
-static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
+/// Makes the definition of the command line that is completed.
+static COMMAND: OnceLock<fn() -> Command> = OnceLock::new();
 
-const SHELLS: Shells<'static> = Shells(&[&Bash, &Elvish, &Fish, &Powershell, &Zsh]);
-
-/// Answers a shell that asks for completions and ends the process; otherwise does nothing.
-pub(crate) fn answer_shell() {
-    if std::env::var_os(VARIABLE).is_none() {
-        return;
-    }
-    let words = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
-    // Bash sends a line instead of words.
-    let _ = WORDS.set(bash::words().unwrap_or(words));
-    CompleteEnv::with_factory(Cli::command).shells(SHELLS).complete();
+/// Answers a shell that asks for completions of `command` and ends the process; otherwise does nothing.
+pub(crate) fn answer_shell(command: fn() -> Command) {
+    let _ = COMMAND.set(command);
+    CompleteEnv::with_factory(command).complete();
 }
 
-/// The script that registers the completions with `shell`.
-pub(crate) fn script(shell: &dyn EnvCompleter) -> std::io::Result<String> {
+/// The script that registers the completions with the shell of this name; none for a shell that is not known.
+pub(crate) fn script(shell: &str) -> Option<std::io::Result<String>> {
+    let completer = std::env::args_os().next().unwrap_or_else(|| PROGRAM.into());
     let mut script = Vec::new();
-    shell.write_registration(VARIABLE, PROGRAM, PROGRAM, &program(), &mut script)?;
-    Ok(String::from_utf8_lossy(&script).into_owned())
+    let shells = Shells::builtins();
+    let written = shells.completer(shell)?.write_registration(
+        VARIABLE,
+        PROGRAM,
+        PROGRAM,
+        &completer.to_string_lossy(),
+        &mut script,
+    );
+    Some(written.map(|()| String::from_utf8_lossy(&script).into_owned()))
 }
 
-/// The shell with this name.
-pub(crate) fn shell(name: &str) -> Option<&'static dyn EnvCompleter> {
-    SHELLS.0.iter().copied().find(|shell| shell.is(name))
+/// Ids of runs, newest first.
+pub(crate) fn runs() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        if current.starts_with('@') {
+            return fitting(current, [(LATEST.to_owned(), "the newest run".to_owned())]);
+        }
+        let message =
+            pb::ListRunsRequest { page_size: CANDIDATES, id_part: current.to_owned(), ..Default::default() };
+        let page = ask(async |client| client.ask(message).await).unwrap_or_default();
+        let runs = page.runs.into_iter().filter_map(|run| RunSummary::from_wire(run).ok());
+        fitting(current, runs.map(|run| (run.run_id.to_string(), format!("{}: {}", run.status, run.spec.objective))))
+    })
 }
 
-/// The program that the script calls: what the shell finds on its path, or the file when a path was given.
-fn program() -> String {
-    let called = std::env::args_os().next().unwrap_or_else(|| PROGRAM.into());
-    let path = std::path::PathBuf::from(called);
-    let path = if path.components().count() > 1 { std::path::absolute(&path).unwrap_or(path) } else { path };
-    path.to_string_lossy().into_owned()
+/// Ids of the nodes of the run that the command line names; for a flag with several values only for the first.
+pub(crate) fn nodes() -> ArgValueCompleter {
+    ArgValueCompleter::new(Nodes)
+}
+
+struct Nodes;
+
+impl ValueCompleter for Nodes {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let (Some(current), Some(run)) = (current.to_str(), named_run()) else { return Vec::new() };
+        let graph = ask(async |client| client.graph(client.find_run(&run).await?, None).await);
+        let nodes = graph.map(|graph| graph.nodes).unwrap_or_default().into_iter();
+        fitting(current, nodes.map(|node| (node.id.to_string(), format!("{}: {}", node.status, node.title))))
+    }
+
+    fn complete_at(&self, index: usize, current: &OsStr) -> Vec<CompletionCandidate> {
+        if index == 0 { self.complete(current) } else { Vec::new() }
+    }
+}
+
+/// Names of projects.
+pub(crate) fn projects() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let name_contains = current.to_owned();
+        let message = pb::ListProjectsRequest { page_size: CANDIDATES, name_contains, ..Default::default() };
+        let page = ask(async |client| client.ask(message).await).unwrap_or_default();
+        fitting(current, page.projects.into_iter().map(|project| (project.name, project.description)))
+    })
+}
+
+/// Names of models.
+pub(crate) fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let list = ask(async |client| client.ask(pb::ListModelsRequest {}).await).unwrap_or_default();
+        let usable = list.models.into_iter().filter(|model| model.usable);
+        fitting(current, usable.map(|model| (model.name, model.description)))
+    })
+}
+
+/// The candidates that begin with `current`. Somebody else chose the names, and shells differ in what they quote, so
+/// only names that need no quotes are offered.
+fn fitting(
+    current: &str,
+    candidates: impl IntoIterator<Item = (String, String)>,
+) -> Vec<CompletionCandidate> {
+    let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || "-_./:=@%+,".contains(c));
+    let fitting = candidates.into_iter().filter(|(name, _)| name.starts_with(current) && is_word(name));
+    fitting
+        .take(CANDIDATES as usize)
+        .map(|(name, about)| CompletionCandidate::new(name).help(Some(fit(&one_line(&about), HELP).into())))
+        .collect()
+}
+
+/// What the command line says so far.
+fn matches() -> Option<ArgMatches> {
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    COMMAND.get()?().ignore_errors(true).try_get_matches_from(words).ok()
+}
+
+/// The run that stands on the command line before the word that is completed.
+fn named_run() -> Option<RunRef> {
+    let matches = matches()?;
+    let mut innermost = &matches;
+    while let Some((_, below)) = innermost.subcommand() {
+        innermost = below;
+    }
+    innermost.try_get_one::<RunRef>("run").ok()?.cloned()
+}
+
+/// Puts a question to the server that the command line names. Whatever goes wrong, there is only nothing to offer.
+fn ask<T>(question: impl AsyncFnOnce(Client) -> Result<T, CliError>) -> Option<T> {
+    let global = Global::from_arg_matches(&matches()?).ok()?;
+    let connector = global.connector(&mut Problems::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let answer = runtime.block_on(async {
+        let answer = async { question(Client::connect(&global.server, &connector).await?).await };
+        tokio::time::timeout(PATIENCE, answer).await
+    });
+    answer.ok()?.ok()
 }

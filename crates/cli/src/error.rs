@@ -7,9 +7,6 @@ use tonic_types::StatusExt;
 use tree_agent_contract::error::FieldError;
 
 use crate::exit::Exit;
-use crate::view::live::print_above;
-use crate::view::paint::{Paint, Palette};
-use crate::view::printable::many_lines;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -90,16 +87,6 @@ impl CliError {
     /// True when the reader of our output has closed it, as in `tree-agent events … | head`. That is no error.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, CliError::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
-    }
-
-    /// Says it on stderr, with what to do about it. The text may come from a server: nothing in it steers the terminal.
-    pub(crate) fn print(&self) {
-        let palette = Palette::of(&io::stderr());
-        let mut text = format!("{} {}\n", palette.paint(Paint::Bad, "error:"), many_lines(&self.to_string()));
-        if let Some(hint) = self.hint() {
-            text.push_str(&format!("  {} {}\n", palette.paint(Paint::Bold, "hint:"), many_lines(hint)));
-        }
-        let _ = print_above(text.as_bytes());
     }
 
     /// What to do about it, if the message does not say that.

@@ -9,9 +9,12 @@ mod client;
 mod cluster;
 mod commands;
 mod complete;
+mod context;
 mod error;
 mod exit;
+mod global;
 mod output;
+mod screen;
 mod value;
 mod view;
 
@@ -19,25 +22,22 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, ValueEnum};
-use tokio_util::sync::CancellationToken;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tree_agent_contract::text::steers_terminal;
-use tree_agent_runtime::channel::{ConnectArgs, Connector};
 use tree_agent_runtime::config::Problems;
-use tree_agent_runtime::shutdown;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
-use crate::args::{Cli, Command, Global};
-use crate::client::Client;
+use crate::args::{Cli, Command};
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::view::live::{LogWriter, restore_if_drawn, restore_terminal};
+use crate::screen::LogWriter;
 
 /// Parses the arguments, runs the command and reports the outcome.
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
-    complete::answer_shell();
+    complete::answer_shell(Cli::command);
     let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -53,13 +53,11 @@ pub fn main() -> ExitCode {
     let result = runtime.block_on(start(cli));
     // Blocking reads and writes that are still in progress must not delay the exit.
     runtime.shutdown_background();
-    // The kernel drops what a terminal has not read when Ctrl-C is pressed again.
-    restore_if_drawn();
     match result {
         Ok(exit) => exit.into(),
         Err(error) if error.is_broken_pipe() => Exit::Success.into(),
         Err(error) => {
-            error.print();
+            output::report(&error);
             error.exit().into()
         }
     }
@@ -88,50 +86,23 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// What every command gets.
-pub(crate) struct Context {
-    server: String,
-    /// How the server is connected to, with the token for servers that ask for one.
-    connector: Connector,
-    /// What the connector was made of.
-    connect: ConnectArgs,
-    out: Output,
-}
-
-impl Context {
-    /// A connection to the server.
-    async fn connect(&self) -> Result<Client, CliError> {
-        Client::connect(&self.server, &self.connector).await
-    }
-}
-
-/// A token that is cancelled at the first Ctrl-C or SIGTERM. A second one restores the terminal and ends the process.
-fn interrupt() -> Result<CancellationToken, CliError> {
-    Ok(shutdown::signal_with(restore_terminal)?)
-}
-
 async fn start(cli: Cli) -> Result<Exit, CliError> {
-    let Global { server, output, quiet, token, connect, log, color: _ } = cli.global;
-    let filter = match &cli.command {
-        _ if log.is_some() => log.unwrap_or_default(),
-        Command::Dev(_) => "info,refinery_core=warn".to_owned(),
-        _ => "warn".to_owned(),
+    let global = cli.global;
+    let filter = match (&global.log, &cli.command) {
+        (Some(filter), _) => filter,
+        (None, Command::Dev(_)) => "info,refinery_core=warn",
+        (None, _) => "warn",
     };
-    let _telemetry = match &cli.command {
-        // It reads what its libraries log.
-        Command::ConvertFile(_) => None,
-        _ => {
-            let writer = BoxMakeWriter::new(|| LogWriter);
-            // A problem with these arguments is reported below, where warnings are written.
-            let connector = connect.check(&mut Problems::default());
-            let started = telemetry::init_to("cli", &filter, LogFormat::Text, &connector, writer);
-            Some(started.map_err(|e| CliError::Usage(tree_agent_runtime::errors::chain(&e)))?)
-        }
-    };
+    let writer = BoxMakeWriter::new(|| LogWriter);
+    // A problem with these arguments is reported below, where warnings are written.
+    let connector = global.connect.check(&mut Problems::default());
+    let _telemetry = telemetry::init_to("cli", filter, LogFormat::Text, &connector, writer)
+        .map_err(|e| CliError::Usage(tree_agent_runtime::errors::chain(&e)))?;
     let mut problems = Problems::default();
-    let connector = connect.check(&mut problems).with_credentials(token.check(&mut problems));
+    let connector = global.connector(&mut problems);
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
-    let context = Context { server, connector, connect, out: Output::detect(output, quiet) };
+    let out = Output::detect(global.output, global.quiet);
+    let context = Context { server: global.server, connector, connect: global.connect, out };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,
         Command::Run(run) => run.run(&context).await,

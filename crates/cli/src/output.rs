@@ -6,9 +6,9 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::view::live::{Live, print_above};
-use crate::view::paint::Palette;
-use crate::view::printable;
+use crate::screen::{print_above, window};
+use crate::view::paint::{Paint, Palette};
+use crate::view::printable::{self, many_lines};
 use crate::view::table::{Cell, Table};
 
 /// The form of what is printed on stdout.
@@ -42,7 +42,7 @@ struct Stream {
 impl Stream {
     /// `text` as it may be written there: nothing has colours where we give it none.
     fn shown(self, text: &str) -> String {
-        if self.palette.colour { printable::coloured(text) } else { printable::many_lines(text) }
+        if self.palette.colour { printable::coloured(text) } else { many_lines(text) }
     }
 }
 
@@ -82,7 +82,7 @@ impl Output {
 
     /// The width of stdout; without limit unless it is a terminal.
     pub(crate) fn columns(&self) -> usize {
-        if self.stdout.terminal { Live::window().0 } else { usize::MAX }
+        if self.stdout.terminal { window().0 } else { usize::MAX }
     }
 
     /// The colours of stdout.
@@ -107,7 +107,7 @@ impl Output {
     pub(crate) fn document(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
         if self.stdout.terminal {
-            out.write_all(printable::many_lines(text).as_bytes())?;
+            out.write_all(many_lines(text).as_bytes())?;
         } else {
             out.write_all(text.as_bytes())?;
         }
@@ -126,13 +126,13 @@ impl Output {
     /// documents, titles and the words of users and models, and people read it; the bytes of a document come from
     /// [`document`](Self::document).
     pub(crate) fn answer(&self, text: &str) -> Result<(), CliError> {
-        self.whole_document(&printable::many_lines(text))
+        self.whole_document(&many_lines(text))
     }
 
     /// Prints a script or a diagram for another program on stdout.
     pub(crate) fn script(&self, text: &str) -> Result<(), CliError> {
         let mut out = io::stdout().lock();
-        out.write_all(printable::many_lines(text.trim_end()).as_bytes())?;
+        out.write_all(many_lines(text.trim_end()).as_bytes())?;
         Ok(out.write_all(b"\n")?)
     }
 
@@ -142,12 +142,17 @@ impl Output {
         self.write_json(&text)
     }
 
+    /// Prints what was done: `value` for programs, the line for people.
+    pub(crate) fn done(&self, value: &impl Serialize, line: impl FnOnce() -> String) -> Result<(), CliError> {
+        if self.is_json() { self.json(value) } else { self.line(line()) }
+    }
+
     /// Prints one JSON value on one line of stdout, whatever the format.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), CliError> {
         self.write_json(&json_line(value)?)
     }
 
-    /// A list that is printed item by item; only used with `-o json` and `-o jsonl`.
+    /// A list that is printed item by item.
     pub(crate) fn list(&self) -> List<'_> {
         List { out: self, items: 0 }
     }
@@ -173,7 +178,18 @@ impl Output {
     }
 }
 
-/// A list in the making: one JSON array for `-o json`, one object a line for `-o jsonl`.
+/// Says an error on stderr, with what to do about it. The text may come from a server: nothing in it steers the
+/// terminal.
+pub(crate) fn report(error: &CliError) {
+    let palette = Palette::of(&io::stderr());
+    let mut text = format!("{} {}\n", palette.paint(Paint::Bad, "error:"), many_lines(&error.to_string()));
+    if let Some(hint) = error.hint() {
+        text.push_str(&format!("  {} {}\n", palette.paint(Paint::Bold, "hint:"), many_lines(hint)));
+    }
+    let _ = print_above(text.as_bytes());
+}
+
+/// A list in the making: one JSON array for `-o json`, one object a line for `-o jsonl`, and lines for people.
 #[must_use = "finish() ends the array"]
 pub(crate) struct List<'a> {
     out: &'a Output,
@@ -181,7 +197,16 @@ pub(crate) struct List<'a> {
 }
 
 impl List<'_> {
-    /// Prints the next item.
+    /// Prints the next item: `value` for programs, the line for people.
+    pub(crate) fn push(
+        &mut self,
+        value: &impl Serialize,
+        line: impl FnOnce() -> String,
+    ) -> Result<(), CliError> {
+        if self.out.is_json() { self.item(value) } else { self.out.line(line()) }
+    }
+
+    /// Prints the next item as JSON.
     pub(crate) fn item(&mut self, value: &impl Serialize) -> Result<(), CliError> {
         self.items += 1;
         if self.out.is_jsonl() {
@@ -194,10 +219,10 @@ impl List<'_> {
 
     /// Ends the list.
     pub(crate) fn finish(self) -> Result<(), CliError> {
-        match (self.out.is_jsonl(), self.items) {
-            (true, _) => Ok(()),
-            (false, 0) => self.out.write_json("[]"),
-            (false, _) => self.out.write_json("\n]"),
+        match (self.out.format, self.items) {
+            (Format::Table | Format::Jsonl, _) => Ok(()),
+            (Format::Json, 0) => self.out.write_json("[]"),
+            (Format::Json, _) => self.out.write_json("\n]"),
         }
     }
 }

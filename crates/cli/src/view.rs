@@ -1,5 +1,5 @@
 //! What people see: trees, lines, tables, and graphs for other tools. The functions are pure: they turn data and a
-//! time into text. Only [`live`] writes to the terminal.
+//! time into text.
 
 pub(crate) mod diff;
 pub(crate) mod formats;
@@ -7,7 +7,6 @@ mod homework;
 mod lease;
 pub(crate) mod line;
 pub(crate) mod lines;
-pub(crate) mod live;
 pub(crate) mod paint;
 pub(crate) mod preview;
 pub(crate) mod printable;

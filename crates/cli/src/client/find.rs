@@ -4,7 +4,6 @@ use tree_agent_contract::{NodeId, RunId, RunSummary};
 use tree_agent_proto::v1 as pb;
 
 use super::Client;
-use crate::commands::graph;
 use crate::error::CliError;
 use crate::value::RunRef;
 use crate::view::paint::fit;
@@ -53,7 +52,7 @@ impl Client {
             return Ok(id);
         }
         let named = named.to_ascii_lowercase();
-        let graph = graph::fetch(self, run, None).await?;
+        let graph = self.graph(run, None).await?;
         let fits = |id: &NodeId| {
             let id = id.to_string();
             !named.is_empty() && (id.starts_with(&named) || id.ends_with(&named))

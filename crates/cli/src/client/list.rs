@@ -4,7 +4,7 @@ use tree_agent_contract::{RunSummary, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use super::{Client, request};
+use super::Client;
 use crate::error::CliError;
 
 /// Runs that match a filter, newest first.
@@ -31,13 +31,7 @@ impl Runs<'_> {
             return Ok(None);
         }
         self.filter.page_size = self.left.min(limits::PAGE_MAX) as u32;
-        let page = self
-            .client
-            .call(|| {
-                let (mut runs, message) = (self.client.runs(), self.filter.clone());
-                async move { runs.list_runs(request(message)).await }
-            })
-            .await?;
+        let page = self.client.ask(self.filter.clone()).await?;
         self.more = !page.next_page_token.is_empty();
         self.filter.page_token = page.next_page_token;
         let runs = page.runs.into_iter().take(self.left);

@@ -14,7 +14,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 
 use super::reconnect::{Broken, Policy, Retries, resume_pause};
-use super::{Client, summary};
+use super::{Call, Client, summary};
 use crate::error::CliError;
 
 /// What a watcher learns.
@@ -216,7 +216,7 @@ impl Watch {
         }
         // If the run had ended before we came, or its last event was left out, there is no event to say so.
         let message = pb::GetRunRequest { run_id: self.run.to_wire() };
-        match self.client.runs().get_run(super::request(message)).await {
+        match message.make(&self.client).await {
             Ok(answer) => {
                 let run = summary(answer.into_inner().run)?;
                 let whole = run.head_seq <= self.wanted.after_seq || self.wanted.is_filtered();
@@ -248,7 +248,8 @@ impl Watch {
 }
 
 #[cfg(test)]
-#[path = "../../tests/support/fake.rs"]
+#[allow(dead_code, unused_imports, reason = "other tests use the rest")]
+#[path = "../../tests/cli/support/fake/mod.rs"]
 mod fake;
 #[cfg(test)]
 mod tests;

@@ -46,21 +46,6 @@ pub(super) struct BudgetArgs {
     /// Time that one role call may take [default: 5m]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     call_timeout: Option<Duration>,
-    /// As --max-cost, in millionths of a dollar.
-    #[arg(long, value_name = "N", hide = true, conflicts_with = "max_cost", allow_negative_numbers = true)]
-    max_cost_micros: Option<u64>,
-    /// As --max-time, in milliseconds.
-    #[arg(long, value_name = "N", hide = true, conflicts_with = "max_time", allow_negative_numbers = true)]
-    max_wall_clock_ms: Option<u64>,
-    /// As --call-timeout, in milliseconds.
-    #[arg(
-        long,
-        value_name = "N",
-        hide = true,
-        conflicts_with = "call_timeout",
-        allow_negative_numbers = true
-    )]
-    call_timeout_ms: Option<u64>,
 }
 
 impl BudgetArgs {
@@ -84,11 +69,11 @@ impl BudgetArgs {
         let ms = |time: Option<Duration>| time.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         pb::Budgets {
             max_nodes: self.max_nodes,
-            max_wall_clock_ms: ms(self.max_time).or(self.max_wall_clock_ms),
+            max_wall_clock_ms: ms(self.max_time),
             max_attempts: self.max_attempts,
-            call_timeout_ms: ms(self.call_timeout).or(self.call_timeout_ms),
+            call_timeout_ms: ms(self.call_timeout),
             max_tokens: self.max_tokens,
-            max_cost_micros: self.max_cost.or(self.max_cost_micros),
+            max_cost_micros: self.max_cost,
             max_tool_calls: self.max_tool_calls,
             ..Default::default()
         }
@@ -178,7 +163,6 @@ mod tests {
         let times = given(&["--max-time", "1h30m", "--call-timeout", "90s", "--max-cost", "$0.5"]);
         assert_eq!((times.max_wall_clock_ms, times.call_timeout_ms), (Some(5_400_000), Some(90_000)));
         assert_eq!(times.max_cost_micros, Some(500_000));
-        assert_eq!(given(&["--max-wall-clock-ms", "7"]).max_wall_clock_ms, Some(7));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tree_agent_proto::v1 as pb;
 
 use crate::client::reconnect::Policy;
 use crate::client::watch::{self, Update, Wanted};
-use crate::client::{request, summary};
+use crate::client::summary;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
@@ -32,14 +32,8 @@ impl Cancel {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let id = client.find_run(&self.run).await?;
-        let answer = client
-            .call(|| {
-                let mut runs = client.runs();
-                let message = pb::CancelRunRequest { run_id: id.to_wire(), reason: self.reason.clone() };
-                async move { runs.cancel_run(request(message)).await }
-            })
-            .await?;
-        let mut run = summary(answer.run)?;
+        let message = pb::CancelRunRequest { run_id: id.to_wire(), reason: self.reason.clone() };
+        let mut run = summary(client.ask(message).await?.run)?;
         if !run.status.is_final() && !self.no_wait {
             let mut updates =
                 watch::spawn(client.clone(), id, Wanted::after(run.head_seq), Policy::default());
@@ -50,13 +44,10 @@ impl Cancel {
             }
             run = client.run(id).await?;
         }
-        if context.out.is_json() {
-            context.out.json(&run)?;
-        } else if run.status.is_final() {
-            context.out.line(format!("run {} has ended: {}", run.run_id, run.status))?;
-        } else {
-            context.out.line(format!("run {} is being cancelled", run.run_id))?;
-        }
+        context.out.done(&run, || match run.status.is_final() {
+            true => format!("run {id} has ended: {}", run.status),
+            false => format!("run {id} is being cancelled"),
+        })?;
         Ok(Exit::Success)
     }
 }

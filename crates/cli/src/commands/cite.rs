@@ -8,7 +8,7 @@ use tree_agent_contract::{ArtifactId, Citation, CitationCounts, NodeId, RunId, V
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -209,12 +209,7 @@ async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claim
             page_token,
             ..Default::default()
         };
-        let page = client
-            .call(|| {
-                let (mut runs, message) = (client.runs(), message.clone());
-                async move { runs.list_citations(request(message)).await }
-            })
-            .await?;
+        let page = client.ask(message).await?;
         for claim in page.claims {
             all.claims.push(Claim {
                 source: source_state(claim.source()),

@@ -1,7 +1,6 @@
 //! `completions`: makes a shell complete.
 
 use clap::Args;
-use clap_complete::env::EnvCompleter;
 
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -29,9 +28,9 @@ impl Completions {
                 "completions prints a script; leave out -o json and -o jsonl".into(),
             ));
         }
-        let shell: &dyn EnvCompleter = complete::shell(&self.shell)
+        let script = complete::script(&self.shell)
             .ok_or_else(|| CliError::Usage(format!("there are no completions for {:?}", self.shell)))?;
-        context.out.script(&complete::script(shell)?)?;
+        context.out.script(&script?)?;
         Ok(Exit::Success)
     }
 }

@@ -9,8 +9,9 @@ use tree_agent_proto::{Wire, v1 as pb};
 use uuid::Uuid;
 
 use super::follow::{Events, Followed, Synthesis, conclude, follow};
-use super::run::{check_writable, context_of, send};
+use super::run::{check_writable, context_of};
 use super::watch::Reconnect;
+use crate::client::summary;
 use crate::client::watch::Wanted;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -63,13 +64,10 @@ impl Copy {
             ..Default::default()
         };
         let interrupt = interrupt()?;
-        let run = send(&client, message).await?;
+        let run = summary(client.ask(message).await?.run)?;
         let id = run.run_id;
         if self.detach {
-            match context.out.is_json() {
-                true => context.out.json(&run)?,
-                false => context.out.line(id.to_string())?,
-            }
+            context.out.done(&run, || id.to_string())?;
             return Ok(Exit::Success);
         }
         let policy = self.reconnect.policy();

@@ -5,7 +5,6 @@ use serde_json::json;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
@@ -29,21 +28,12 @@ impl Delete {
         for run in &self.runs {
             ids.push(client.find_run(run).await?);
         }
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         for id in ids {
-            client
-                .call(|| {
-                    let mut runs = client.runs();
-                    let message = pb::DeleteRunRequest { run_id: id.to_wire() };
-                    async move { runs.delete_run(request(message)).await }
-                })
-                .await?;
-            match &mut list {
-                Some(list) => list.item(&json!({"runId": id, "deleted": true}))?,
-                None => context.out.line(format!("run {id} deleted"))?,
-            }
+            client.ask(pb::DeleteRunRequest { run_id: id.to_wire() }).await?;
+            list.push(&json!({"runId": id, "deleted": true}), || format!("run {id} deleted"))?;
         }
-        list.map(crate::output::List::finish).transpose()?;
+        list.finish()?;
         Ok(Exit::Success)
     }
 }

@@ -7,7 +7,7 @@ use tree_agent_contract::limits;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
+use crate::client::{Client, present};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
@@ -68,14 +68,8 @@ async fn fetch(client: &Client, runs: [RunId; 2], seqs: [Option<u64>; 2]) -> Res
     };
     let mut whole: Option<RunDiff> = None;
     loop {
-        let page = client
-            .call(|| {
-                let (mut runs, message) = (client.runs(), message.clone());
-                async move { runs.diff_runs(request(message)).await }
-            })
-            .await?;
+        let page = client.ask(message.clone()).await?;
         message.page_token = page.next_page_token;
-        let missing = |what: &str| CliError::Other(format!("the server's answer holds no {what}"));
         let nodes = Wire::from_wire(page.nodes)?;
         let diff = match whole.take() {
             Some(mut diff) => {
@@ -83,10 +77,10 @@ async fn fetch(client: &Client, runs: [RunId; 2], seqs: [Option<u64>; 2]) -> Res
                 diff
             }
             None => RunDiff {
-                a: Wire::from_wire(page.a.ok_or_else(|| missing("first run"))?)?,
-                b: Wire::from_wire(page.b.ok_or_else(|| missing("second run"))?)?,
+                a: Wire::from_wire(present(page.a, "first run")?)?,
+                b: Wire::from_wire(present(page.b, "second run")?)?,
                 matching: Wire::from_wire(page.matching)?,
-                counts: Wire::from_wire(page.counts.ok_or_else(|| missing("counts"))?)?,
+                counts: Wire::from_wire(present(page.counts, "counts")?)?,
                 nodes,
                 synthesis: Wire::from_wire(page.synthesis.unwrap_or_default())?,
             },

@@ -6,12 +6,13 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
-use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp, limits};
+use tree_agent_contract::{DocumentId, RunId, Timestamp, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
-use crate::commands::watch::Reconnect;
+use crate::client::{Client, present};
+use super::docs::SummaryJson;
+use super::watch::Reconnect;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
@@ -45,19 +46,9 @@ pub(crate) struct Doc {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DocumentJson {
-    id: DocumentId,
-    kind: DocumentKind,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    project_id: Option<ProjectId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<RunId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node_id: Option<NodeId>,
-    path: String,
-    title: String,
-    bytes: u64,
+    #[serde(flatten)]
+    summary: SummaryJson,
     created_at: Option<Timestamp>,
-    updated_at: Option<Timestamp>,
     body: String,
 }
 
@@ -79,16 +70,8 @@ impl Doc {
             return Ok(Exit::Success);
         }
         context.out.json(&DocumentJson {
-            id,
-            kind: Wire::from_wire(summary.kind)?,
-            project_id: Wire::from_wire(summary.project_id)?,
-            run_id: Wire::from_wire(summary.run_id)?,
-            node_id: Wire::from_wire(summary.node_id)?,
-            path: summary.path,
-            title: summary.title,
-            bytes: summary.bytes,
+            summary: SummaryJson::from_wire(summary)?,
             created_at: Wire::from_wire(document.created_at)?,
-            updated_at: Wire::from_wire(summary.updated_at)?,
             body: document.body,
         })?;
         Ok(Exit::Success)
@@ -166,20 +149,10 @@ async fn fetch_at(
     run: Option<RunId>,
     at_seq: Option<u64>,
 ) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
-    let answer = client
-        .call(|| {
-            let mut documents = client.documents();
-            let run_id = run.map_or_else(String::new, |run| run.to_wire());
-            let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq, run_id };
-            async move { documents.get_document(request(message)).await }
-        })
-        .await?;
-    let mut document =
-        answer.document.ok_or_else(|| CliError::Other("the server's answer holds no document".into()))?;
-    let summary = document
-        .summary
-        .take()
-        .ok_or_else(|| CliError::Other("the server's answer holds no summary of the document".into()))?;
+    let run_id = run.map_or_else(String::new, |run| run.to_wire());
+    let message = pb::GetDocumentRequest { document_id: id.to_wire(), at_seq, run_id };
+    let mut document = present(client.ask(message).await?.document, "document")?;
+    let summary = present(document.summary.take(), "summary of the document")?;
     Ok((summary, document))
 }
 

@@ -9,7 +9,6 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use super::follow::now;
-use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
@@ -109,7 +108,7 @@ impl Docs {
         let (mut tree, mut rows) = (Vec::new(), Rows::new(&context.out, HEADERS));
         let mut page_token = String::new();
         loop {
-            let page = list(&client, pb::ListDocumentsRequest { page_token, ..filter.clone() }).await?;
+            let page = client.ask(pb::ListDocumentsRequest { page_token, ..filter.clone() }).await?;
             for document in page.documents {
                 let document = SummaryJson::from_wire(document)?;
                 match draws {
@@ -131,19 +130,6 @@ impl Docs {
         }
         Ok(Exit::Success)
     }
-}
-
-/// One page of documents.
-async fn list(
-    client: &Client,
-    message: pb::ListDocumentsRequest,
-) -> Result<pb::ListDocumentsResponse, CliError> {
-    client
-        .call(|| {
-            let (mut documents, message) = (client.documents(), message.clone());
-            async move { documents.list_documents(request(message)).await }
-        })
-        .await
 }
 
 impl SummaryJson {

@@ -8,7 +8,7 @@ use tree_agent_proto::v1 as pb;
 
 use super::run::Asked;
 use crate::Context;
-use crate::client::request;
+use crate::client::present;
 use crate::error::CliError;
 use crate::view::paint::duration;
 use crate::view::printable::one_line;
@@ -39,16 +39,10 @@ pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEsti
         search,
         verify,
     };
-    let answer = client
-        .call(|| {
-            let (mut runs, message) = (client.runs(), message.clone());
-            async move { runs.estimate_run(request(message)).await }
-        })
-        .await?;
-    let missing = || CliError::Other("the server's answer holds no estimate".into());
+    let answer = client.ask(message).await?;
     Ok(RunEstimate {
         model: answer.model,
-        estimate: Estimate::from_wire(answer.estimate.ok_or_else(missing)?)?,
+        estimate: Estimate::from_wire(present(answer.estimate, "estimate")?)?,
         per_call: Wire::from_wire(answer.per_call)?,
     })
 }

@@ -7,10 +7,9 @@ use tree_agent_contract::{NodeId, RunId, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::List;
 use crate::value::RunRef;
 use crate::view::paint::{Paint, Palette};
 use crate::view::printable::one_line;
@@ -56,7 +55,7 @@ impl Events {
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
         let node = self.only.node(&client, run).await?;
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         let mut any = false;
         let mut page_token = String::new();
         loop {
@@ -68,35 +67,23 @@ impl Events {
                 types: self.only.types.clone(),
                 node_id: node.map(|n| n.to_wire()).unwrap_or_default(),
             };
-            let page = client
-                .call(|| {
-                    let (mut runs, message) = (client.runs(), message.clone());
-                    async move { runs.list_events(request(message)).await }
-                })
-                .await?;
+            let page = client.ask(message).await?;
             for event in page.events {
                 any = true;
-                print(context, list.as_mut(), &Event::from_wire(event)?)?;
+                let event = Event::from_wire(event)?;
+                list.push(&event, || log_line(&event, context.out.palette()))?;
             }
             page_token = page.next_page_token;
             if page_token.is_empty() {
                 break;
             }
         }
-        match list {
-            Some(list) => list.finish()?,
-            None if !any => context.out.note("no event matches"),
-            None => {}
+        list.finish()?;
+        if !any && !context.out.is_json() {
+            context.out.note("no event matches");
         }
         Ok(Exit::Success)
     }
-}
-
-fn print(context: &Context, list: Option<&mut List<'_>>, event: &Event) -> Result<(), CliError> {
-    if let Some(list) = list {
-        return list.item(event);
-    }
-    context.out.line(log_line(event, context.out.palette()))
 }
 
 /// An event as a line of the log.

@@ -13,7 +13,7 @@ use tree_agent_mirror::{
     Digest, ExportedNode, LocalDisk, Mirror, MirrorError, Record, Root, Wanted, WantedNode, edits,
 };
 
-use super::{doc, graph};
+use super::doc;
 use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -62,7 +62,7 @@ impl Export {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
-        let export = tree_agent_mirror::Export::of(&graph::fetch(&client, run, None).await?.nodes);
+        let export = tree_agent_mirror::Export::of(&client.graph(run, None).await?.nodes);
         let holder = format!("process {} (tree-agent export)", std::process::id());
         let root = Root::open(&self.dir, &holder).map_err(unusable)?;
         let folder = root.read().map_err(unusable)?;
@@ -83,11 +83,7 @@ impl Export {
         let mut mirror = Mirror::new(root, &folder, Box::new(LocalDisk)).map_err(unusable)?;
         let exported = Exported { run_id: Some(run), dir: self.dir.clone(), ..Exported::default() };
         let exported = write(&client, run, &export, &mut mirror, exported).await?;
-        if context.out.is_json() {
-            context.out.json(&exported)?;
-        } else {
-            context.out.line(exported.sentence())?;
-        }
+        context.out.done(&exported, || exported.sentence())?;
         Ok(Exit::Success)
     }
 }

@@ -13,7 +13,6 @@ use tree_agent_engine::Graph;
 use self::clock::ServerClock;
 pub(crate) use self::clock::now;
 use super::events::log_line;
-use super::graph;
 use super::result::{self, RunResult};
 use crate::Context;
 use crate::client::Client;
@@ -22,7 +21,7 @@ use crate::client::watch::{self, End, Update, Wanted};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::view::live::{FRAME, Live};
+use crate::screen::{FRAME, Live, window};
 use crate::view::paint::{Palette, count};
 use crate::view::printable::one_line;
 use crate::view::tree::{Layout, tree};
@@ -135,7 +134,7 @@ impl Screen {
         // What is shown needs the earlier titles and states.
         let graph = match wanted.after_seq {
             0 => Graph::new(run),
-            seq => Graph::from_snapshot(graph::fetch(client, run, Some(seq)).await?),
+            seq => Graph::from_snapshot(client.graph(run, Some(seq)).await?),
         };
         if out.can_draw() && !lines_are_piped && events != Events::Steps {
             let live = Live::begin(out.progress_palette())?;
@@ -187,18 +186,19 @@ impl Screen {
     /// Draws the tree as it is, folded to fit the window.
     fn draw(&mut self) -> Result<(), CliError> {
         let Screen::Tree { graph, live, clock, notice } = self else { return Ok(()) };
-        let (_, rows) = Live::window();
+        let (_, rows) = window();
         let layout = Layout { height: Some(rows - 2), fold: true, now: clock.now() };
         let mut lines = tree(graph, &layout);
         lines.push(Line::note(notice.as_deref().unwrap_or("Ctrl-C leaves; the run is kept")));
-        live.draw(&lines)
+        Ok(live.draw(&lines)?)
     }
 
     /// Leaves the last state of the tree on the terminal.
     fn end(&mut self) -> Result<(), CliError> {
         let Screen::Tree { graph, live, clock, .. } = self else { return Ok(()) };
-        let (_, rows) = Live::window();
-        live.draw(&tree(graph, &Layout { height: Some(rows - 1), fold: false, now: clock.now() }))
+        let (_, rows) = window();
+        let layout = Layout { height: Some(rows - 1), fold: false, now: clock.now() };
+        Ok(live.draw(&tree(graph, &layout))?)
     }
 }
 

@@ -9,8 +9,7 @@ use uuid::Uuid;
 
 use super::plan;
 use super::set_budget::{LimitArgs, RunLimitArgs, change_of};
-use super::steer::{RunArg, SteeredRun};
-use crate::client::request;
+use super::steer::{RunArg, Steered};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;
@@ -33,13 +32,13 @@ pub(crate) struct Fork {
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
     /// Tell a node and everything below it something; can be repeated
-    #[arg(long, num_args = 2, value_names = ["NODE", "TEXT"], add = complete::nodes_first())]
+    #[arg(long, num_args = 2, value_names = ["NODE", "TEXT"], add = complete::nodes())]
     guide: Vec<String>,
     /// Do an ended node again, with everything below it; can be repeated
     #[arg(long, value_name = "NODE", add = complete::nodes())]
     retry: Vec<String>,
     /// Give a node another plan, from a file in the form that `plan show` prints; can be repeated
-    #[arg(long, num_args = 2, value_names = ["NODE", "FILE"], add = complete::nodes_first())]
+    #[arg(long, num_args = 2, value_names = ["NODE", "FILE"], add = complete::nodes())]
     plan: Vec<String>,
     /// The model of all calls from now on
     #[arg(short, long, value_name = "MODEL", add = complete::models())]
@@ -59,7 +58,7 @@ pub(crate) struct Fork {
         num_args = 2,
         value_names = ["NODE", "LIMITS"],
         help_heading = "Budgets",
-        add = complete::nodes_first()
+        add = complete::nodes()
     )]
     budget: Vec<String>,
     #[command(flatten)]
@@ -68,7 +67,7 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let steered = SteeredRun::of(context, &self.run).await?;
+        let steered = Steered::find(context, &self.run, None).await?;
         let message = pb::ForkRunRequest {
             run_id: steered.run.to_wire(),
             at_seq: self.at,
@@ -78,11 +77,7 @@ impl Fork {
             request_id: Uuid::now_v7().to_string(),
             validate_only: self.dry_run,
         };
-        let call = || {
-            let (mut runs, message) = (steered.client.runs(), message.clone());
-            async move { runs.fork_run(request(message)).await }
-        };
-        let answer = steered.client.call(call).await?;
+        let answer = steered.client.ask(message.clone()).await?;
         let out = &context.out;
         if self.dry_run {
             let found = answer.preview.unwrap_or_default();
@@ -135,7 +130,7 @@ impl Fork {
 
     /// What the fork does differently. Budgets come first: where one is used up, nothing is reopened. What reopens
     /// nodes comes before guidance, which only open nodes take.
-    async fn edits(&self, steered: &SteeredRun<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
+    async fn edits(&self, steered: &Steered<'_>) -> Result<Vec<pb::ForkEdit>, CliError> {
         use pb::fork_edit::Edit;
         let node_id = async |named: &str| {
             Ok::<_, CliError>(steered.client.find_node(steered.run, named).await?.to_wire())

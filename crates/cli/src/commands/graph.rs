@@ -1,17 +1,13 @@
 //! `graph`: the tree of a run, now or at a seq.
 
 use clap::{Args, ValueEnum};
+use tree_agent_contract::Timestamp;
 use tree_agent_contract::graph::GraphSnapshot;
-use tree_agent_contract::{RunId, Timestamp};
-use tree_agent_proto::Wire;
-use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::formats::{dot, mermaid};
-use crate::view::live::Live;
 use crate::view::tree::{Layout, tree};
 use crate::{Context, complete};
 
@@ -53,39 +49,25 @@ impl Graph {
             (form, false) => form.unwrap_or(Form::Tree),
         };
         let client = context.connect().await?;
-        let graph = fetch(&client, client.find_run(&self.run).await?, self.at).await?;
+        let graph = client.graph(client.find_run(&self.run).await?, self.at).await?;
         match form {
             Form::Json if context.out.is_json() => context.out.json(&graph)?,
             Form::Json => context.out.json_line(&graph)?,
             Form::Dot => context.out.script(&dot(&graph))?,
             Form::Mermaid => context.out.script(&mermaid(&graph))?,
             Form::Tree => {
-                let columns = if context.out.is_terminal() { Live::window().0 } else { usize::MAX };
                 let now = match self.at {
                     Some(_) => last_sign(&graph),
                     None => super::follow::now(),
                 };
                 let graph = tree_agent_engine::Graph::from_snapshot(graph);
                 for line in tree(&graph, &Layout { height: None, fold: false, now }) {
-                    context.out.line(line.render(columns, context.out.palette()))?;
+                    context.out.line(line.render(context.out.columns(), context.out.palette()))?;
                 }
             }
         }
         Ok(Exit::Success)
     }
-}
-
-/// The graph of `run`, at the head when `at` is none.
-pub(crate) async fn fetch(client: &Client, run: RunId, at: Option<u64>) -> Result<GraphSnapshot, CliError> {
-    let answer = client
-        .call(|| {
-            let mut runs = client.runs();
-            let message = pb::GetGraphRequest { run_id: run.to_wire(), at_seq: at };
-            async move { runs.get_graph(request(message)).await }
-        })
-        .await?;
-    let graph = answer.graph.ok_or_else(|| CliError::Other("the server's answer holds no graph".into()))?;
-    Ok(GraphSnapshot::from_wire(graph)?)
 }
 
 /// The latest time that the graph speaks of: what "now" was when it looked like this.

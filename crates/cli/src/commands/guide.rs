@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use tree_agent_contract::limits::GUIDANCE_BYTES;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::v1 as pb;
 
 use super::objective::text_of;
-use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
+use super::steer::{Frame, NodeArg, SteerArgs, Steered};
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
@@ -42,25 +41,20 @@ pub(crate) struct Guide {
 impl Guide {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let text = read(self.text.as_deref(), self.file.as_deref())?;
-        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
+        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
         let below = if self.subtree { " and everything below it" } else { "" };
-        let done = format!("node {node}{below} will be told");
-        steered
-            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let message = pb::GuideNodeRequest {
-                    run_id,
-                    node_id: node.to_wire(),
-                    text: text.clone(),
-                    subtree: self.subtree,
-                    restart: self.restart,
-                    request_id,
-                    expected_seq,
-                    validate_only,
-                };
-                async move { runs.guide_node(request(message)).await }
-            })
-            .await
+        let done = format!("{}{below} will be told", steered.what());
+        let message = |frame: Frame| pb::GuideNodeRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            text,
+            subtree: self.subtree,
+            restart: self.restart,
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Concerns, &done, message).await
     }
 }
 

@@ -6,15 +6,13 @@
 mod convert;
 mod folder;
 mod kind;
-mod nodes;
 mod parts;
 #[cfg(test)]
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../tests/support/pdf.rs"]
+#[path = "../../tests/cli/support/pdf.rs"]
 mod pdf_file;
 mod project;
 mod report;
-mod tables;
 mod worker;
 
 use std::collections::HashSet;
@@ -46,7 +44,7 @@ const PARALLEL: usize = 8;
 /// Files that are converted at the same time, each in a process of its own.
 const CONVERSIONS: usize = 2;
 /// Changes when files are converted or split in another way, so that they are imported again.
-const VERSION: &[u8] = b"3";
+const VERSION: &[u8] = b"4";
 
 /// Import a folder of documents into a project
 ///
@@ -92,11 +90,7 @@ impl Import {
                 return Ok(Exit::Interrupted);
             }
         };
-        if context.out.is_json() {
-            context.out.json(&imported)?;
-        } else {
-            context.out.line(imported.sentence())?;
-        }
+        context.out.done(&imported, || imported.sentence())?;
         Ok(Exit::Success)
     }
 }

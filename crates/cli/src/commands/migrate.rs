@@ -34,12 +34,10 @@ impl Migrate {
             }
             (None, None) => return Err(unnamed()),
         };
-        if context.out.is_json() {
-            context.out.json(&json!({ "applied": applied }))?;
-        } else {
+        context.out.done(&json!({ "applied": applied }), || {
             let applied = applied.map(|n| format!("; applied {}", count(n, "migration"))).unwrap_or_default();
-            context.out.line(format!("{what} is up to date{applied}"))?;
-        }
+            format!("{what} is up to date{applied}")
+        })?;
         Ok(Exit::Success)
     }
 }

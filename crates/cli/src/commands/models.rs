@@ -5,7 +5,6 @@ use tree_agent_model::{LanguageModels, LlmConfig, Models, Switch};
 use tree_agent_proto::v1 as pb;
 
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::Paint;
@@ -45,13 +44,7 @@ struct KeyJson {
 
 /// The models of the server.
 pub(super) async fn of_server(context: &Context) -> Result<ModelList, CliError> {
-    let client = context.connect().await?;
-    let list = client
-        .call(|| {
-            let mut models = client.models();
-            async move { models.list_models(request(pb::ListModelsRequest {})).await }
-        })
-        .await?;
+    let list = context.connect().await?.ask(pb::ListModelsRequest {}).await?;
     Ok(ModelList::new(list.default_model, list.models, list.scripted_keys))
 }
 

@@ -1,11 +1,10 @@
 //! `pause` and `resume`.
 
 use clap::Args;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::v1 as pb;
 
-use super::steer::{Frame, PartArg, SteerArgs, SteeredRun};
+use super::steer::{Frame, PartArg, SteerArgs, Steered};
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
@@ -27,18 +26,17 @@ pub(crate) struct Pause {
 
 impl Pause {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
-        let done = format!("{} is paused", steered.what(node));
-        steered
-            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
-                let now = self.now;
-                let message =
-                    pb::PauseRunRequest { run_id, node_id, now, request_id, expected_seq, validate_only };
-                async move { runs.pause_run(request(message)).await }
-            })
-            .await
+        let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
+        let done = format!("{} is paused", steered.what());
+        let message = |frame: Frame| pb::PauseRunRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            now: self.now,
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Concerns, &done, message).await
     }
 }
 
@@ -55,16 +53,15 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
-        let done = format!("{} goes on", steered.what(node));
-        steered
-            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let node_id = node.map(|node| node.to_wire()).unwrap_or_default();
-                let message =
-                    pb::ResumeRunRequest { run_id, node_id, request_id, expected_seq, validate_only };
-                async move { runs.resume_run(request(message)).await }
-            })
-            .await
+        let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
+        let done = format!("{} goes on", steered.what());
+        let message = |frame: Frame| pb::ResumeRunRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Concerns, &done, message).await
     }
 }

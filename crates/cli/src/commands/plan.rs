@@ -9,16 +9,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphSnapshot};
 use tree_agent_contract::limits::RUN_REQUEST_BYTES;
-use tree_agent_contract::{NodeId, Strategy};
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_contract::Strategy;
+use tree_agent_proto::v1 as pb;
 use uuid::Uuid;
 
 use self::form::Form;
-use super::graph;
 use super::objective::text_of;
-use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
+use super::steer::{Frame, NodeArg, SteerArgs, Steered};
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
@@ -70,9 +68,9 @@ impl Plan {
 
 impl Show {
     async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (steered, id) = SteeredRun::of_node(context, &self.node).await?;
-        let graph = graph::fetch(&steered.client, steered.run, None).await?;
-        let (node, plan) = planned(&graph, id)?;
+        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
+        let graph = steered.client.graph(steered.run, None).await?;
+        let (node, plan) = planned(&graph, &steered)?;
         if context.out.is_json() {
             context.out.json(plan)?;
         } else {
@@ -85,13 +83,13 @@ impl Show {
 impl Edit {
     async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let given = self.file.as_deref().map(read).transpose()?;
-        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
+        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
         if let Some((text, name)) = given {
             let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
-            return self.send(&steered, node, form).await;
+            return self.send(&steered, form).await;
         }
-        let graph = graph::fetch(&steered.client, steered.run, None).await?;
-        let (about, plan) = planned(&graph, node)?;
+        let graph = steered.client.graph(steered.run, None).await?;
+        let (about, plan) = planned(&graph, &steered)?;
         let shown = form::write(about, plan, graph.seq);
         let file = std::env::temp_dir().join(format!("tree-agent-plan-{}.yaml", Uuid::now_v7()));
         write(&file, &shown)?;
@@ -103,7 +101,7 @@ impl Edit {
                 return Ok(Exit::Success);
             }
             Ok(text) => match form::parse(&text) {
-                Ok(form) => self.send(&steered, node, form).await,
+                Ok(form) => self.send(&steered, form).await,
                 Err(why) => Err(CliError::Usage(why)),
             },
             Err(error) => Err(error),
@@ -130,32 +128,32 @@ impl Edit {
         }
     }
 
-    async fn send(&self, steered: &SteeredRun<'_>, node: NodeId, form: Form) -> Result<Exit, CliError> {
+    async fn send(&self, steered: &Steered<'_>, form: Form) -> Result<Exit, CliError> {
         let steer =
             SteerArgs { dry_run: self.steer.dry_run, expected_seq: self.steer.expected_seq.or(form.seq) };
         let plan = form.into_wire().map_err(CliError::Usage)?;
-        let done = format!("the plan of node {node} is edited");
-        steered
-            .give(&steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let (node_id, plan) = (node.to_wire(), Some(plan.clone()));
-                let message =
-                    pb::EditPlanRequest { run_id, node_id, plan, request_id, expected_seq, validate_only };
-                async move { runs.edit_plan(request(message)).await }
-            })
-            .await
+        let done = format!("the plan of {} is edited", steered.what());
+        let message = |frame: Frame| pb::EditPlanRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            plan: Some(plan),
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&steer, Verb::Concerns, &done, message).await
     }
 }
 
 /// The node and its plan.
-fn planned(graph: &GraphSnapshot, id: NodeId) -> Result<(&GraphNode, &GraphPlan), CliError> {
-    let node = graph.nodes.iter().find(|node| node.id == id);
-    let node = node.ok_or_else(|| CliError::Usage(format!("the run has no node {id}")))?;
+fn planned<'a>(graph: &'a GraphSnapshot, of: &Steered<'_>) -> Result<(&'a GraphNode, &'a GraphPlan), CliError> {
+    let (node, what) = (graph.nodes.iter().find(|node| Some(node.id) == of.node), of.what());
+    let node = node.ok_or_else(|| CliError::Usage(format!("the run has no {what}")))?;
     let none = || match node.strategy {
         Some(Strategy::Search) => {
-            format!("node {id} is a search, which has no plan; guide, stop or retry its topics")
+            format!("{what} is a search, which has no plan; guide, stop or retry its topics")
         }
-        _ => format!("node {id} has no plan"),
+        _ => format!("{what} has no plan"),
     };
     node.plan.as_deref().map(|plan| (node, plan)).ok_or_else(|| CliError::Usage(none()))
 }

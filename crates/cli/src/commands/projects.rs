@@ -10,7 +10,6 @@ use tree_agent_proto::v1 as pb;
 
 use super::follow::now;
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
@@ -84,12 +83,7 @@ impl Projects {
                 name_contains: self.name.clone(),
                 statuses: self.status.map(|status| status.to_wire()).into_iter().collect(),
             };
-            let page = client
-                .call(|| {
-                    let (mut projects, message) = (client.projects(), message.clone());
-                    async move { projects.list_projects(request(message)).await }
-                })
-                .await?;
+            let page = client.ask(message).await?;
             for project in page.projects.into_iter().take(left) {
                 left -= 1;
                 rows.push(&ProjectJson::from_wire(project)?, ProjectJson::cells)?;

@@ -26,11 +26,11 @@ pub(crate) struct Rebuild {
 impl Rebuild {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let store = self.store.open().await?;
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         let mut exit = Exit::Success;
         for run in self.which.ids(&*store).await? {
             match rebuild(&*store, run).await {
-                Ok(rebuilt) => print(context, list.as_mut(), &rebuilt)?,
+                Ok(rebuilt) => print(&mut list, &rebuilt)?,
                 Err(MaintenanceError::Archived(_)) => {
                     context.out.note(format!("run {run}: archived, left alone"))
                 }
@@ -42,20 +42,18 @@ impl Rebuild {
                 }
             }
         }
-        list.map(List::finish).transpose()?;
+        list.finish()?;
         Ok(exit)
     }
 }
 
-fn print(context: &Context, list: Option<&mut List<'_>>, rebuilt: &Rebuilt) -> Result<(), CliError> {
+fn print(list: &mut List<'_>, rebuilt: &Rebuilt) -> Result<(), CliError> {
     let Rebuilt { run_id, head_seq, differences } = *rebuilt;
-    if let Some(list) = list {
-        return list.item(&json!({"runId": run_id, "seq": head_seq, "differences": differences}));
-    }
-    let found = if differences == 0 {
-        "nothing differed".into()
-    } else {
-        format!("{} repaired", count(differences, "difference"))
-    };
-    context.out.line(format!("run {run_id}: rebuilt up to event {head_seq}; {found}"))
+    list.push(&json!({"runId": run_id, "seq": head_seq, "differences": differences}), || {
+        let found = match differences {
+            0 => "nothing differed".to_owned(),
+            n => format!("{} repaired", count(n, "difference")),
+        };
+        format!("run {run_id}: rebuilt up to event {head_seq}; {found}")
+    })
 }

@@ -7,7 +7,7 @@ use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -127,12 +127,7 @@ impl RunResult {
 
 /// What `run` returned.
 pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliError> {
-    let answer = client
-        .call(|| {
-            let mut runs = client.runs();
-            async move { runs.get_result(request(pb::GetResultRequest { run_id: run.to_wire() })).await }
-        })
-        .await?;
+    let answer = client.ask(pb::GetResultRequest { run_id: run.to_wire() }).await?;
     Ok(RunResult {
         run_id: run,
         status: Wire::from_wire(answer.status)?,

@@ -1,11 +1,10 @@
 //! `retry`: does an ended node again.
 
 use clap::Args;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::v1 as pb;
 
 use super::set_budget::LimitArgs;
-use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
-use crate::client::request;
+use super::steer::{Frame, NodeArg, SteerArgs, Steered};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
@@ -33,23 +32,18 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
-        let done = format!("node {node} is done again");
-        steered
-            .give(&self.steer, Verb::Reruns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let message = pb::RetryNodeRequest {
-                    run_id,
-                    node_id: node.to_wire(),
-                    guidance: self.guidance.clone(),
-                    model: self.model.clone(),
-                    budget: self.limits.subtree(),
-                    request_id,
-                    expected_seq,
-                    validate_only,
-                };
-                async move { runs.retry_node(request(message)).await }
-            })
-            .await
+        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
+        let done = format!("{} is done again", steered.what());
+        let message = |frame: Frame| pb::RetryNodeRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            guidance: self.guidance.clone(),
+            model: self.model.clone(),
+            budget: self.limits.subtree(),
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Reruns, &done, message).await
     }
 }

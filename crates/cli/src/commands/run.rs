@@ -22,7 +22,7 @@ use super::search_args::SearchArgs;
 use super::watch::Reconnect;
 use super::{estimate, models};
 use crate::client::watch::Wanted;
-use crate::client::{Client, request, summary};
+use crate::client::{Client, summary};
 use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -272,11 +272,7 @@ impl Run {
             }
         };
         if self.detach {
-            if context.out.is_json() {
-                context.out.json(&run)?;
-            } else {
-                context.out.line(run.run_id.to_string())?;
-            }
+            context.out.done(&run, || run.run_id.to_string())?;
             return Ok(Outcome::Done(Exit::Success));
         }
         let (id, policy) = (run.run_id, self.reconnect.policy());
@@ -357,18 +353,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         copy_of: String::new(),
         verify,
     };
-    send(client, message).await
-}
-
-/// Creates the run that `message` describes, which has a request id.
-pub(super) async fn send(client: &Client, message: pb::CreateRunRequest) -> Result<RunSummary, CliError> {
-    let answer = client
-        .call(|| {
-            let (mut runs, message) = (client.runs(), message.clone());
-            async move { runs.create_run(request(message)).await }
-        })
-        .await?;
-    summary(answer.run)
+    summary(client.ask(message).await?.run)
 }
 
 /// The name of a folder, also of `.` and `..`.

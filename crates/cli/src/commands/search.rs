@@ -43,7 +43,7 @@ use super::run::folder_name;
 use super::search_args::SearchArgs;
 use crate::client::reconnect::Policy;
 use crate::client::watch::{End, Wanted};
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::cluster::{Access, Cluster, Data, RoleFlags, chain};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -429,11 +429,7 @@ fn counts(graph: &Graph) -> Option<SearchCounts> {
 /// An error unless the model can be used.
 async fn check_model(client: &Client, model: &str) -> Result<(), CliError> {
     let message = pb::EstimateRunRequest { model: model.to_owned(), ..Default::default() };
-    let checked = client.call(|| {
-        let (mut runs, message) = (client.runs(), message.clone());
-        async move { runs.estimate_run(request(message)).await }
-    });
-    checked.await.map(drop)
+    client.ask(message).await.map(drop)
 }
 
 /// Tells the driver that there is work. If it does not hear this, it looks by itself a little later.

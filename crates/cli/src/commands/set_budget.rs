@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use clap::Args;
-use tree_agent_proto::{Wire, v1 as pb};
+use clap::{Args, Parser};
+use tree_agent_proto::v1 as pb;
 
 use super::budget::micros;
-use super::steer::{Frame, PartArg, SteerArgs, SteeredRun};
+use super::steer::{Frame, PartArg, SteerArgs, Steered};
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::duration;
@@ -95,35 +94,22 @@ impl LimitArgs {
 
     /// Limits as one value, such as `max-tokens=40000,max-time=10m`, under the names of the flags.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut limits = Self { max_time: None, max_cost: None, max_tokens: None, max_tool_calls: None };
-        for limit in text.split(',').map(str::trim) {
-            let (name, value) = limit.split_once('=').unwrap_or((limit, ""));
-            let twice = match name.trim() {
-                "max-time" => {
-                    limits.max_time.replace(duration(value).map_err(|e| format!("max-time: {e}"))?).is_some()
-                }
-                "max-cost" => put(&mut limits.max_cost, cost(value), "max-cost")?,
-                "max-tokens" => put(&mut limits.max_tokens, number(value), "max-tokens")?,
-                "max-tool-calls" => put(&mut limits.max_tool_calls, number(value), "max-tool-calls")?,
-                other => {
-                    return Err(format!(
-                        "{other:?} is no limit of a node; give max-tokens, max-cost, max-tool-calls or max-time, \
-                         such as max-tokens=40000,max-time=10m"
-                    ));
-                }
-            };
-            if twice {
-                return Err(format!("{} is given twice", name.trim()));
-            }
+        #[derive(Parser)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
+        struct Limits {
+            #[command(flatten)]
+            limits: LimitArgs,
         }
-        Ok(limits)
+        let flags = text.split(',').map(|limit| format!("--{}", limit.trim()));
+        let parsed = Limits::try_parse_from(flags).map_err(|error| {
+            let words = error.to_string();
+            words.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        })?;
+        match parsed.limits.subtree() {
+            Some(_) => Ok(parsed.limits),
+            None => Err("give max-tokens, max-cost, max-tool-calls or max-time, such as max-tokens=40000".into()),
+        }
     }
-}
-
-/// Sets a limit that was read; true if it was set before.
-fn put(limit: &mut Option<u64>, value: Result<u64, String>, name: &str) -> Result<bool, String> {
-    let value = value.map_err(|why| format!("{name} {why}"))?;
-    Ok(limit.replace(value).is_some())
 }
 
 /// The limits of a subtree as a change of budgets.
@@ -157,22 +143,17 @@ impl SetBudget {
                     .into(),
             ));
         };
-        let (steered, node) = SteeredRun::of_part(context, &self.part).await?;
-        let done = format!("the budgets of {} are changed", steered.what(node));
-        steered
-            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let message = pb::SetBudgetRequest {
-                    run_id,
-                    node_id: node.map(|node| node.to_wire()).unwrap_or_default(),
-                    change: Some(change),
-                    request_id,
-                    expected_seq,
-                    validate_only,
-                };
-                async move { runs.set_budget(request(message)).await }
-            })
-            .await
+        let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
+        let done = format!("the budgets of {} are changed", steered.what());
+        let message = |frame: Frame| pb::SetBudgetRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            change: Some(change),
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Concerns, &done, message).await
     }
 }
 
@@ -202,12 +183,13 @@ mod tests {
         };
         assert_eq!(all, expected);
         for (wrong, why) in [
-            ("", "is no limit of a node"),
-            ("max-nodes=3", "\"max-nodes\" is no limit of a node; give max-tokens"),
-            ("max-tokens", "max-tokens is neither a number"),
-            ("max-cost=x", "max-cost is not a number of US dollars"),
-            ("max-time=5", "max-time: "),
-            ("max-tokens=1,max-tokens=2", "max-tokens is given twice"),
+            ("", "give max-tokens"),
+            ("max-nodes=3", "unexpected argument '--max-nodes'"),
+            ("max-tokens", "a value is required for '--max-tokens"),
+            ("max-tokens=x", "is neither a number from 1 on nor none"),
+            ("max-cost=x", "is not a number of US dollars"),
+            ("max-time=5", "'--max-time"),
+            ("max-tokens=1,max-tokens=2", "cannot be used multiple times"),
         ] {
             let error = limits(wrong).unwrap_err();
             assert!(error.contains(why), "{wrong}: {error}");

@@ -7,7 +7,6 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, duration};
@@ -20,13 +19,7 @@ pub(crate) struct Status {}
 
 impl Status {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let client = context.connect().await?;
-        let info = client
-            .call(|| {
-                let mut server = client.server_info();
-                async move { server.get_server_info(request(pb::GetServerInfoRequest {})).await }
-            })
-            .await?;
+        let info = context.connect().await?.ask(pb::GetServerInfoRequest {}).await?;
         let strategies = info.strategies.iter().map(|strategy| Strategy::from_wire(*strategy));
         let strategies: Vec<&str> = strategies.map(|s| s.map(Strategy::as_str)).collect::<Result<_, _>>()?;
         let defaults = Budgets::from_wire(info.default_budgets.unwrap_or_default())?;

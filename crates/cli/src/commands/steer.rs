@@ -2,14 +2,11 @@
 
 use clap::Args;
 use serde::Serialize;
-use tonic::{Response, Status};
 use tree_agent_contract::{NodeId, RunId};
-use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_runtime::channel::Peers;
 use uuid::Uuid;
 
-use crate::client::Client;
+use crate::client::{Call, Client, present};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
@@ -60,6 +57,8 @@ pub(super) struct SteerArgs {
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) run_id: String,
+    /// Empty for the whole run.
+    pub(super) node_id: String,
     pub(super) request_id: String,
     pub(super) expected_seq: Option<u64>,
     pub(super) validate_only: bool,
@@ -106,62 +105,47 @@ struct Applied<'a> {
     fork_run_id: Option<&'a str>,
 }
 
-/// A run with a client, about to be steered.
-pub(super) struct SteeredRun<'a> {
+/// A run, or a node of it, about to be steered.
+pub(super) struct Steered<'a> {
     pub(super) context: &'a Context,
     pub(super) client: Client,
     pub(super) run: RunId,
+    pub(super) node: Option<NodeId>,
 }
 
-impl<'a> SteeredRun<'a> {
-    /// Finds the run.
-    pub(super) async fn of(context: &'a Context, run: &RunArg) -> Result<Self, CliError> {
+impl<'a> Steered<'a> {
+    /// Finds the run, and the node if one is named.
+    pub(super) async fn find(
+        context: &'a Context,
+        run: &RunArg,
+        node: Option<&str>,
+    ) -> Result<Self, CliError> {
         let client = context.connect().await?;
         let run = client.find_run(&run.run).await?;
-        Ok(Self { context, client, run })
-    }
-
-    /// Finds the run and the node.
-    pub(super) async fn of_node(context: &'a Context, arg: &NodeArg) -> Result<(Self, NodeId), CliError> {
-        let steered = Self::of(context, &arg.run).await?;
-        let node = steered.client.find_node(steered.run, &arg.node).await?;
-        Ok((steered, node))
-    }
-
-    /// Finds the run, and the node if one is named.
-    pub(super) async fn of_part(
-        context: &'a Context,
-        arg: &PartArg,
-    ) -> Result<(Self, Option<NodeId>), CliError> {
-        let steered = Self::of(context, &arg.run).await?;
-        let node = match &arg.node {
-            Some(named) => Some(steered.client.find_node(steered.run, named).await?),
+        let node = match node {
+            Some(named) => Some(client.find_node(run, named).await?),
             None => None,
         };
-        Ok((steered, node))
+        Ok(Self { context, client, run, node })
     }
 
     /// Gives the command: once, however often its answer is lost. `done` says in words what has happened then.
-    pub(super) async fn give<T: Answer, F>(
+    pub(super) async fn give<C: Call<Response: Answer>>(
         &self,
         args: &SteerArgs,
         verb: Verb,
         done: &str,
-        call: impl Fn(RunServiceClient<Peers>, Frame) -> F,
-    ) -> Result<Exit, CliError>
-    where
-        F: Future<Output = Result<Response<T>, Status>>,
-    {
+        message: impl FnOnce(Frame) -> C,
+    ) -> Result<Exit, CliError> {
         let frame = Frame {
             run_id: self.run.to_wire(),
+            node_id: self.node.map(|node| node.to_wire()).unwrap_or_default(),
             request_id: Uuid::now_v7().to_string(),
             expected_seq: args.expected_seq,
             validate_only: args.dry_run,
         };
-        let answer = self.client.call(|| call(self.client.runs(), frame.clone())).await?;
-        let (outcome, fork) = answer.outcome();
-        let outcome =
-            outcome.ok_or_else(|| CliError::Other("the server's answer holds no outcome".into()))?;
+        let (outcome, fork) = self.client.ask(message(frame.clone())).await?.outcome();
+        let outcome = present(outcome, "outcome")?;
         let out = &self.context.out;
         if args.dry_run {
             let preview = outcome.preview.unwrap_or_default();
@@ -186,7 +170,7 @@ impl<'a> SteeredRun<'a> {
     }
 
     /// The node in words, or the run without one.
-    pub(super) fn what(&self, node: Option<NodeId>) -> String {
-        node.map_or_else(|| format!("run {}", self.run), |node| format!("node {node}"))
+    pub(super) fn what(&self) -> String {
+        self.node.map_or_else(|| format!("run {}", self.run), |node| format!("node {node}"))
     }
 }

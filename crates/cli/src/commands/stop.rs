@@ -1,11 +1,10 @@
 //! `stop`: ends the work of a node.
 
 use clap::Args;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::v1 as pb;
 
-use super::steer::{Frame, NodeArg, SteerArgs, SteeredRun};
+use super::steer::{Frame, NodeArg, SteerArgs, Steered};
 use crate::Context;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::preview::Verb;
@@ -27,17 +26,17 @@ pub(crate) struct Stop {
 
 impl Stop {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let (steered, node) = SteeredRun::of_node(context, &self.node).await?;
+        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
         let rest = if self.discard { "discarded" } else { "combined" };
-        let done = format!("node {node} is stopped; the existing results are {rest}");
-        steered
-            .give(&self.steer, Verb::Concerns, &done, |mut runs, frame| {
-                let Frame { run_id, request_id, expected_seq, validate_only } = frame;
-                let (node_id, discard) = (node.to_wire(), self.discard);
-                let message =
-                    pb::StopNodeRequest { run_id, node_id, discard, request_id, expected_seq, validate_only };
-                async move { runs.stop_node(request(message)).await }
-            })
-            .await
+        let done = format!("{} is stopped; the existing results are {rest}", steered.what());
+        let message = |frame: Frame| pb::StopNodeRequest {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            discard: self.discard,
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+        };
+        steered.give(&self.steer, Verb::Concerns, &done, message).await
     }
 }

@@ -26,28 +26,25 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let store = self.store.open().await?;
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         let (mut unsound, mut runs) = (0, 0);
         for run in self.which.ids(&*store).await? {
             let report = verify(&*store, run).await.map_err(failed)?;
-            print(context, list.as_mut(), &report)?;
+            print(context, &mut list, &report)?;
             unsound += usize::from(!report.is_sound());
             runs += 1;
         }
-        match list {
-            Some(list) => list.finish()?,
-            None if runs != 1 => {
-                context.out.line(format!("{} checked, {unsound} unsound", count(runs, "run")))?;
-            }
-            None => {}
+        list.finish()?;
+        if runs != 1 && !context.out.is_json() {
+            context.out.line(format!("{} checked, {unsound} unsound", count(runs, "run")))?;
         }
         Ok(if unsound == 0 { Exit::Success } else { Exit::Unsound })
     }
 }
 
-fn print(context: &Context, list: Option<&mut List<'_>>, report: &Report) -> Result<(), CliError> {
+fn print(context: &Context, list: &mut List<'_>, report: &Report) -> Result<(), CliError> {
     let Report { run_id, head_seq, archived, unknown, findings, more } = report;
-    if let Some(list) = list {
+    if context.out.is_json() {
         let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
         return list.item(&json!({
             "runId": run_id, "seq": head_seq, "sound": report.is_sound(), "archived": archived,

@@ -7,6 +7,7 @@ use tree_agent_contract::diff::{
 use tree_agent_contract::{NodeStatus, Outcome};
 
 use super::Line;
+use super::line::leads;
 use super::paint::{Paint, Palette, count, duration};
 use super::printable::{many_lines, one_line};
 use super::table::{Cell, Table};
@@ -114,33 +115,16 @@ enum Item<'a> {
 
 fn tree(nodes: &[NodeDiff], shown: Nodes) -> Vec<Line> {
     let items = items(nodes, shown);
-    let mut last = vec![false; items.len()];
-    // Whether another line of this depth follows, below the same parent.
-    let mut follows: Vec<bool> = Vec::new();
-    for (place, (depth, _)) in items.iter().enumerate().rev() {
-        follows.resize(depth + 1, false);
-        last[place] = !follows[*depth];
-        follows[*depth] = true;
-    }
-    let mut lines = Vec::with_capacity(items.len());
-    let mut above: Vec<&str> = Vec::new();
-    for ((depth, item), last) in items.iter().zip(last) {
-        above.truncate(depth.saturating_sub(1));
-        let mut lead = above.concat();
-        if *depth > 0 {
-            lead.push_str(if last { "└─ " } else { "├─ " });
-            above.push(if last { "   " } else { "│  " });
+    let leads = leads(&items.iter().map(|(depth, _)| *depth).collect::<Vec<_>>());
+    let line = |(lead, (_, item)): (String, (usize, Item<'_>))| match item {
+        Item::Node(node) => node_line(node, &lead),
+        Item::Same(n) => {
+            let mut line = Line::new(format!("{} the same", count(n, "node")), Paint::Dim);
+            line.before(format!("{lead}= "), Paint::Dim);
+            line
         }
-        lines.push(match item {
-            Item::Node(node) => node_line(node, &lead),
-            Item::Same(n) => {
-                let mut line = Line::new(format!("{} the same", count(*n, "node")), Paint::Dim);
-                line.before(format!("{lead}= "), Paint::Dim);
-                line
-            }
-        });
-    }
-    lines
+    };
+    leads.into_iter().zip(items).map(line).collect()
 }
 
 /// The lines to show, each with its depth.

@@ -70,6 +70,28 @@ impl Line {
     }
 }
 
+/// What stands before the lines of a tree, which come in its order with these depths.
+pub(crate) fn leads(depths: &[usize]) -> Vec<String> {
+    let mut last = vec![false; depths.len()];
+    // Whether another line of this depth follows, below the same parent.
+    let mut follows: Vec<bool> = Vec::new();
+    for (place, depth) in depths.iter().enumerate().rev() {
+        follows.resize(depth + 1, false);
+        last[place] = !std::mem::replace(&mut follows[*depth], true);
+    }
+    let mut above: Vec<&str> = Vec::new();
+    let lead = |(depth, last): (&usize, bool)| {
+        above.truncate(depth.saturating_sub(1));
+        let mut lead = above.concat();
+        if *depth > 0 {
+            lead.push_str(if last { "└─ " } else { "├─ " });
+            above.push(if last { "   " } else { "│  " });
+        }
+        lead
+    };
+    depths.iter().zip(last).map(lead).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,6 @@
 
 mod answers;
 mod faults;
-mod help;
 mod keys;
 mod metrics;
 mod roles;

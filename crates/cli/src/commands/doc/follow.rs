@@ -48,7 +48,7 @@ pub(super) async fn follow(
     from: From,
     policy: Policy,
 ) -> Result<Exit, CliError> {
-    let list = context.out.is_json().then(|| context.out.list());
+    let list = context.out.list();
     let From { document: id, run, byte: at } = from;
     let follower = Follower { context, client, id, run, at, retries: Retries::new(policy), list };
     let interrupt = interrupt()?;
@@ -66,8 +66,7 @@ struct Follower<'a> {
     /// Where the text that was printed ends.
     at: u64,
     retries: Retries,
-    /// For `-o json` and `-o jsonl`.
-    list: Option<List<'a>>,
+    list: List<'a>,
 }
 
 impl Follower<'_> {
@@ -75,7 +74,7 @@ impl Follower<'_> {
         loop {
             let broken = match self.stream().await? {
                 Ok(Ended::Whole) => {
-                    self.list.map(List::finish).transpose()?;
+                    self.list.finish()?;
                     return Ok(Exit::Success);
                 }
                 Ok(Ended::Asked) => {
@@ -131,12 +130,10 @@ impl Follower<'_> {
             self.context.out.warn(format!("{lost} bytes are missing: the document outgrew its limit"));
         }
         self.at = piece.offset + piece.text.len() as u64;
-        match &mut self.list {
-            Some(list) => {
-                let (offset, replaces) = (piece.offset, piece.replaces);
-                list.item(&PieceJson { offset, text: &piece.text, replaces })
-            }
-            None => self.context.out.document(&piece.text),
+        if !self.context.out.is_json() {
+            return self.context.out.document(&piece.text);
         }
+        let (offset, replaces) = (piece.offset, piece.replaces);
+        self.list.item(&PieceJson { offset, text: &piece.text, replaces })
     }
 }

@@ -5,7 +5,6 @@ use serde::Serialize;
 use tree_agent_proto::v1 as pb;
 
 use super::SummaryJson;
-use crate::client::request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::printable::one_line;
@@ -59,31 +58,20 @@ impl Search {
             limit: self.limit,
             ..Default::default()
         };
-        let found = client
-            .call(|| {
-                let (mut documents, message) = (client.documents(), message.clone());
-                async move { documents.search_documents(request(message)).await }
-            })
-            .await?;
+        let found = client.ask(message.clone()).await?;
         let out = &context.out;
-        let mut list = out.is_json().then(|| out.list());
+        let mut list = out.list();
         let (shown, total) = (found.hits.len() as u64, found.total_size);
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
-            match &mut list {
-                Some(list) => {
-                    let pb::SearchHit { snippet, offset, score, .. } = hit;
-                    list.item(&HitJson { document, snippet, offset, score })?;
-                }
-                None => {
-                    out.line(format!("{}  {}", document.name(), document.id))?;
-                    out.line(format!("    {}", one_line(&hit.snippet)))?;
-                }
-            }
+            let pb::SearchHit { snippet, offset, score, .. } = hit;
+            let hit = HitJson { document, snippet, offset, score };
+            list.push(&hit, || {
+                let (name, snippet) = (hit.document.name(), one_line(&hit.snippet));
+                format!("{name}  {}\n    {snippet}", hit.document.id)
+            })?;
         }
-        if let Some(list) = list {
-            list.finish()?;
-        }
+        list.finish()?;
         if total == 0 && !message.query.contains(char::is_alphanumeric) {
             out.note("the query has no letter and no digit, so nothing is searched for");
         } else if total == 0 {

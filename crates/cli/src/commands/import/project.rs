@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::folder::Reason;
 use super::parts::Part;
-use crate::client::{Client, request};
+use crate::client::{Client, present};
 use crate::error::CliError;
 
 /// A document that is in the project already.
@@ -60,12 +60,7 @@ impl<'a> Project<'a> {
                 page_token,
                 ..Default::default()
             };
-            let page = client
-                .call(|| {
-                    let (mut documents, message) = (client.documents(), message.clone());
-                    async move { documents.list_documents(request(message)).await }
-                })
-                .await?;
+            let page = client.ask(message).await?;
             for document in page.documents {
                 opened.note(document);
             }
@@ -128,14 +123,7 @@ impl<'a> Project<'a> {
                 fingerprint: fingerprint(hash, number),
             }),
         };
-        let written = self
-            .client
-            .call(|| {
-                let (mut documents, message) = (self.client.documents(), message.clone());
-                async move { documents.create_document(request(message)).await }
-            })
-            .await;
-        match written {
+        match self.client.ask(message).await {
             Ok(_) => Ok(Ok(())),
             Err(CliError::Refused(status)) if status.code() == Code::InvalidArgument => {
                 Ok(Err((Reason::Refused, CliError::Refused(status).to_string())))
@@ -173,14 +161,7 @@ impl<'a> Project<'a> {
             import_source: self.source.clone(),
             allow_missing: true,
         };
-        let removed = self
-            .client
-            .call(|| {
-                let (mut documents, message) = (self.client.documents(), message.clone());
-                async move { documents.delete_document(request(message)).await }
-            })
-            .await;
-        match removed {
+        match self.client.ask(message).await {
             Ok(_) => Ok(true),
             Err(CliError::Refused(status)) if status.code() == Code::FailedPrecondition => Ok(false),
             Err(error) => Err(error),
@@ -199,24 +180,17 @@ async fn ensure(client: &Client, name: &str) -> Result<pb::Project, CliError> {
     if let Some(project) = client.project_by_name(name).await? {
         return Ok(project);
     }
-    let request_id = Uuid::new_v4().to_string();
-    let created = client
-        .call(|| {
-            let mut projects = client.projects();
-            let message = pb::CreateProjectRequest {
-                name: name.to_owned(),
-                description: String::new(),
-                request_id: request_id.clone(),
-            };
-            async move { projects.create_project(request(message)).await }
-        })
-        .await;
-    let project = match created {
+    let message = pb::CreateProjectRequest {
+        name: name.to_owned(),
+        description: String::new(),
+        request_id: Uuid::new_v4().to_string(),
+    };
+    let project = match client.ask(message).await {
         Ok(answer) => answer.project,
         Err(CliError::Refused(status)) if status.code() == Code::AlreadyExists => {
             client.project_by_name(name).await?
         }
         Err(error) => return Err(error),
     };
-    project.ok_or_else(|| CliError::Other("the server's answer holds no project".into()))
+    present(project, "project")
 }

@@ -11,10 +11,11 @@ use tree_agent_contract::ProjectId;
 use super::folder::{Reason, Skipped};
 use super::kind::Kind;
 use crate::Context;
+use crate::screen::{FRAME, Live};
 use crate::view::line::Line;
-use crate::view::live::{FRAME, Live};
 use crate::view::paint::{Paint, count};
 use crate::view::printable::one_line;
+use crate::view::usage::grouped;
 
 /// Files that are left out and named with the reason; further ones are only counted.
 const NAMED: usize = 20;
@@ -84,19 +85,6 @@ impl Imported {
         }
         text
     }
-}
-
-/// A number with commas, as in 3,188.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }
 
 /// Follows an import: counts, names what is left out on stderr, and draws the progress on a terminal.
@@ -216,12 +204,5 @@ mod tests {
         assert_eq!(json["types"], serde_json::json!({ "markdown": 3_198, "pdf": 1 }));
         assert_eq!(json["reasons"], serde_json::json!({ "otherType": 3, "notText": 1 }));
         assert_eq!((&json["unchanged"], &json["otherTypes"]), (&3_188.into(), &3.into()));
-    }
-
-    #[test]
-    fn numbers_are_grouped() {
-        for (n, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(n), text);
-        }
     }
 }

@@ -9,7 +9,6 @@ use std::convert::Infallible;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -67,21 +66,14 @@ pub(crate) struct ConvertFile {
 impl ConvertFile {
     pub(crate) async fn run(&self) -> Result<Exit, CliError> {
         self.limit();
-        // Nothing else in this process logs.
-        if log::set_logger(&OutOfMemory).is_ok() {
-            log::set_max_level(log::LevelFilter::Warn);
-        }
-        let (format, memory_mib) = (self.format, self.memory_mib);
+        let format = self.format;
         let work = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<Infallible> {
             let mut bytes = Vec::new();
             io::stdin().lock().take(FILE_BYTES as u64).read_to_end(&mut bytes)?;
-            let mut converted = match format {
+            let converted = match format {
                 Format::Html => convert::html(&bytes),
                 Format::Pdf => convert::pdf(&bytes),
             };
-            if OUT_OF_MEMORY.load(Ordering::Relaxed) {
-                converted = Err(format!("needs more than {memory_mib} MiB of memory"));
-            }
             let mut out = io::stdout().lock();
             match &converted {
                 Ok(Converted { title, text }) => write!(out, "{}\n{text}", title.replace('\n', " "))?,
@@ -112,28 +104,6 @@ impl ConvertFile {
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         }
     }
-}
-
-/// A library of this process ran out of memory and went on without the rest of a text.
-static OUT_OF_MEMORY: AtomicBool = AtomicBool::new(false);
-
-/// Notices when that happens: the library says so in its log only.
-struct OutOfMemory;
-
-impl log::Log for OutOfMemory {
-    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
-        metadata.level() <= log::Level::Warn
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        // The errors of `io` and of collections that could not grow.
-        let text = record.args().to_string();
-        if text.contains("out of memory") || text.contains("memory allocation failed") {
-            OUT_OF_MEMORY.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn flush(&self) {}
 }
 
 /// Converts files.

@@ -8,7 +8,7 @@ use tree_agent_model::Switch;
 use tree_agent_proto::{Wire, v1 as pb};
 
 use super::ProjectJson;
-use crate::client::{Client, request};
+use crate::client::Client;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::printable::one_line;
@@ -116,12 +116,9 @@ impl Update {
             ..Default::default()
         };
         let changed = update(&client, project, &paths).await?;
-        if context.out.is_json() {
-            context.out.json(&changed)?;
-        } else {
-            let (name, rules) = (one_line(&changed.name), one_line(&changed.rules()));
-            context.out.line(format!("project {name} changed; tools: {rules}"))?;
-        }
+        context.out.done(&changed, || {
+            format!("project {} changed; tools: {}", one_line(&changed.name), one_line(&changed.rules()))
+        })?;
         Ok(Exit::Success)
     }
 }
@@ -141,22 +138,16 @@ impl Unarchive {
 impl Delete {
     pub(super) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         for project in self.which.find(&client).await? {
             let message =
                 pb::DeleteProjectRequest { project_id: project.project_id.clone(), force: self.force };
-            client
-                .call(|| {
-                    let (mut projects, message) = (client.projects(), message.clone());
-                    async move { projects.delete_project(request(message)).await }
-                })
-                .await?;
-            match &mut list {
-                Some(list) => list.item(&json!({"projectId": project.project_id, "deleted": true}))?,
-                None => context.out.line(format!("project {} deleted", one_line(&project.name)))?,
-            }
+            client.ask(message).await?;
+            list.push(&json!({"projectId": project.project_id, "deleted": true}), || {
+                format!("project {} deleted", one_line(&project.name))
+            })?;
         }
-        list.map(crate::output::List::finish).transpose()?;
+        list.finish()?;
         Ok(Exit::Success)
     }
 }
@@ -173,7 +164,7 @@ impl Which {
 
     async fn set(&self, context: &Context, status: ProjectStatus) -> Result<Exit, CliError> {
         let client = context.connect().await?;
-        let mut list = context.out.is_json().then(|| context.out.list());
+        let mut list = context.out.list();
         for project in self.find(&client).await? {
             let project = pb::Project {
                 project_id: project.project_id,
@@ -181,12 +172,9 @@ impl Which {
                 ..Default::default()
             };
             let changed = update(&client, project, &["status"]).await?;
-            match &mut list {
-                Some(list) => list.item(&changed)?,
-                None => context.out.line(format!("project {} is {status}", one_line(&changed.name)))?,
-            }
+            list.push(&changed, || format!("project {} is {status}", one_line(&changed.name)))?;
         }
-        list.map(crate::output::List::finish).transpose()?;
+        list.finish()?;
         Ok(Exit::Success)
     }
 }
@@ -194,11 +182,5 @@ impl Which {
 async fn update(client: &Client, project: pb::Project, paths: &[&str]) -> Result<ProjectJson, CliError> {
     let paths = paths.iter().map(|&path| path.to_owned()).collect();
     let message = pb::UpdateProjectRequest { project: Some(project), update_mask: Some(FieldMask { paths }) };
-    let answer = client
-        .call(|| {
-            let (mut projects, message) = (client.projects(), message.clone());
-            async move { projects.update_project(request(message)).await }
-        })
-        .await?;
-    ProjectJson::from_wire(answer.project.unwrap_or_default())
+    ProjectJson::from_wire(client.ask(message).await?.project.unwrap_or_default())
 }

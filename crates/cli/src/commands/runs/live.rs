@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::text::truncate_columns;
 use tree_agent_contract::{RunId, RunSummary};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -19,8 +18,8 @@ use crate::client::watch_runs::{self, Change};
 use crate::commands::follow::now;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::live::{FRAME, Live};
-use crate::view::paint::{Paint, Palette};
+use crate::screen::{FRAME, Live, window};
+use crate::view::paint::{Paint, Palette, fit};
 use crate::view::printable::one_line;
 use crate::view::table::Table;
 
@@ -178,9 +177,9 @@ impl List {
         self.notice = None;
     }
 
-    /// The lines that fit the window, newest first, with and without colours.
-    fn lines(&self, palette: Palette) -> Vec<(String, String)> {
-        let (columns, rows) = Live::window();
+    /// The lines that fit the window, newest first.
+    fn lines(&self, palette: Palette) -> Vec<String> {
+        let (columns, rows) = window();
         let mut runs: Vec<&RunSummary> = self.runs.values().collect();
         runs.sort_by_key(|run| Reverse((run.created_at, run.run_id)));
         let mut table = Table::new(HEADERS);
@@ -188,16 +187,13 @@ impl List {
             table.push(cells(run, &self.names, now(), true));
         }
         let columns = columns.saturating_sub(1);
-        let plain = Palette { colour: false };
-        let drawn = |palette| table.render_within(palette, columns, EXPENDABLE);
-        let mut lines: Vec<(String, String)> = drawn(palette).into_iter().zip(drawn(plain)).collect();
+        let mut lines = table.render_within(palette, columns, EXPENDABLE);
         let last = self.notice.clone().unwrap_or_else(|| match lines.len() {
             0 if self.is_whole => format!("{}; Ctrl-C ends", self.nothing),
             0 => "asking for the list; Ctrl-C ends".to_owned(),
             _ => "Ctrl-C ends".to_owned(),
         });
-        let shown = truncate_columns(&last, columns).into_owned();
-        lines.push((palette.paint(Paint::Dim, &shown), shown));
+        lines.push(palette.paint(Paint::Dim, &fit(&last, columns)));
         lines
     }
 }

@@ -1,12 +1,10 @@
 //! Proxies: what is for this machine goes through none, however the machine is written.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
+
+use crate::support::dev::program;
 
 /// A server that refuses everything, and what it was told.
 struct Refusing {
@@ -51,7 +49,7 @@ fn no_secret_for_this_machine_goes_through_a_proxy() {
         let proxied = format!("http://127.0.0.1:{}", proxy.port);
         let model_url = format!("http://{host}:{}/v1", model.port);
         let run = |asked: &[&str]| {
-            let output = dev::program("")
+            let output = program("")
                 .args(["run", "What is it?", "--local", "--data-dir"])
                 .arg(folder.path().join(format!("data-{}-{}", host.len(), asked.len())))
                 .args(asked)

@@ -1,15 +1,10 @@
 //! What is drawn on a real terminal.
 
-#[path = "support/fake.rs"]
-mod fake;
-#[path = "support/terminal.rs"]
-mod terminal;
-
 use std::sync::mpsc;
 
-use fake::{Call, Fake, Then, log, message, run_id};
+use crate::support::fake::{Call, Fake, Then, document_id, log, message, run_id};
 use pty_process::blocking::Command;
-use terminal::{PATIENCE, Terminal};
+use crate::support::terminal::{PATIENCE, Terminal};
 use tree_agent_contract::RunStatus;
 use vt100::Screen;
 
@@ -144,7 +139,7 @@ async fn a_terminal_gets_documents_without_control_characters() {
     let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
     fake.0.lock().unwrap().body = "kept\x1b[2J\x1b]0;title\x07 and \u{202e}shown".into();
     looking(move || {
-        for args in [["doc", &fake::document_id().to_string()], ["result", &run_id().to_string()]] {
+        for args in [["doc", &document_id().to_string()], ["result", &run_id().to_string()]] {
             let (code, end) = Terminal::start(program(&server, &args), 20, 100).end();
             assert_eq!(code, Some(0));
             assert!(end.text.contains("kept[2J]0;title and shown"), "{}", end.text);

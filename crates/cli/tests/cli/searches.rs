@@ -1,10 +1,6 @@
 //! Guided searches as their user meets them, against `dev` and in one process.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
-use dev::{Dev, code, documents, lines, run, stderr, stdout, succeeded};
+use crate::support::dev::{Dev, code, documents, lines, run, stderr, stdout, succeeded};
 
 #[test]
 fn a_search_over_documents_is_counted_verified_archived_and_brought_back() {

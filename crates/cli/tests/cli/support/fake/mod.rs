@@ -1,8 +1,8 @@
 //! A server that does what a script says: runs on a real port, answers with made-up logs, breaks on command.
 
-mod fake_documents;
-mod fake_log;
-mod fake_steering;
+mod documents;
+mod log;
+mod steering;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,14 +26,11 @@ use tree_agent_proto::v1::run_service_server::{RunService, RunServiceServer};
 use tree_agent_proto::v1::server_service_server::{ServerService, ServerServiceServer};
 use tree_agent_proto::v1::watch_run_response::Message;
 
-#[allow(unused_imports, reason = "each test binary uses a part of the script")]
-pub(crate) use fake_log::{BODY, document_id, log, message, project_id, run_id};
+pub(crate) use self::log::{BODY, document_id, log, message, project_id, run_id};
 
-#[allow(unused_imports, reason = "each test binary uses a part of the script")]
-pub(crate) use fake_steering::{Steered, preview};
+pub(crate) use self::steering::Steered;
 
 /// What one `WatchRun` call does after it has sent its messages.
-#[allow(dead_code, reason = "each test binary uses a part of the script")]
 pub(crate) enum Then {
     /// Closes the stream in peace.
     Close,

@@ -1,8 +1,5 @@
 //! A search that grows as a folder, as its user meets it: real processes, killed, resumed and locked out.
 
-#[path = "support/folder.rs"]
-mod folder;
-
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -12,7 +9,7 @@ use serde_json::{Value, json};
 use tree_agent_proto::v1::ListDocumentsRequest;
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 
-use self::folder::{complete, files, put, tree};
+use crate::support::folder::{self, complete, files, put, tree};
 
 const PROMPT: &str = "How do tides work?";
 
@@ -74,7 +71,7 @@ fn logged(dir: &Path) -> Vec<Vec<Value>> {
     let of = |run: &Value| {
         assert_eq!(run["sound"], true, "{run}");
         let id = run["runId"].as_str().unwrap();
-        events(&succeeded(crate::run(&["events", id, "-o", "jsonl", "--server", &dev.server])))
+        events(&succeeded(self::run(&["events", id, "-o", "jsonl", "--server", &dev.server])))
     };
     runs.iter().map(of).collect()
 }

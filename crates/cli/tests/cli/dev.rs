@@ -1,14 +1,10 @@
 //! The whole system as its user meets it: `dev` as a process, and every command as a process against it.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use dev::{Dev, code, documents, lines, program, run, stderr, stdout, succeeded};
+use crate::support::dev::{Dev, code, documents, lines, program, run, stderr, stdout, succeeded};
 use serde_json::Value;
 use tree_agent_proto::v1::ListModelsRequest;
 use tree_agent_proto::v1::model_service_client::ModelServiceClient;

@@ -1,10 +1,6 @@
 //! Homework as its user meets it, against `dev` and in one process.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
-use dev::{Dev, documents, lines, run, stdout, succeeded};
+use crate::support::dev::{Dev, documents, lines, run, stdout, succeeded};
 use serde_json::Value;
 
 fn of<'a>(events: &'a [Value], name: &str) -> Vec<&'a Value> {

@@ -1,10 +1,6 @@
 //! `cite` and `stale` with a real server.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
-use dev::{Dev, code, lines, run, stderr, stdout, succeeded};
+use crate::support::dev::{Dev, code, lines, run, stderr, stdout, succeeded};
 
 #[test]
 fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {

@@ -1,18 +1,11 @@
 //! The commands to a live run as real processes: against a scripted server, and against one at work.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/fake.rs"]
-mod fake;
-
 use std::io::Write;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use dev::{Dev, code, lines, program, run, stderr, stdout, succeeded};
-use fake::{Fake, Steered, document_id, log, run_id};
+use crate::support::dev::{Dev, code, lines, program, run, stderr, stdout, succeeded};
+use crate::support::fake::{Fake, Steered, document_id, log, run_id};
 use serde_json::Value;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};

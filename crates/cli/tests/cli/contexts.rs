@@ -1,10 +1,6 @@
 //! Contexts on the command line: read-only runs, copies with another context, and what lists and watchers say of them.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
-use dev::{Dev, code, documents, lines, run, stderr, stdout, succeeded};
+use crate::support::dev::{Dev, code, documents, lines, run, stderr, stdout, succeeded};
 use serde_json::{Value, json};
 
 /// The payload of the first event of a run.

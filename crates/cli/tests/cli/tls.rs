@@ -1,13 +1,10 @@
 //! The command line against a server with TLS, and the token that it keeps off plain connections.
 
-#[path = "support/fake.rs"]
-mod fake;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use fake::{Fake, log};
+use crate::support::fake::{Fake, log, run_id};
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tree_agent_contract::RunStatus;
 use tree_agent_testkit::tls::Authority;
@@ -20,7 +17,7 @@ async fn tree_agent(server: &str, ca_file: Option<&Path>) -> Output {
             command.env_remove(name);
         }
     }
-    command.args(["events", &fake::run_id().to_string(), "-o", "jsonl", "--server", server]);
+    command.args(["events", &run_id().to_string(), "-o", "jsonl", "--server", server]);
     command.env("TREE_AGENT_TOKEN", "a-token");
     if let Some(file) = ca_file {
         command.arg("--ca-file").arg(file);

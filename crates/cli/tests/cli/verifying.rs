@@ -1,10 +1,6 @@
 //! The verification of an answer with a real server.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-
-use dev::{Dev, lines, run, stderr, stdout, succeeded};
+use crate::support::dev::{Dev, lines, run, stderr, stdout, succeeded};
 
 #[test]
 fn an_answer_is_verified_if_it_is_wanted_and_what_is_doubted_is_said() {

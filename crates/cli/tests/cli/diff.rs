@@ -1,14 +1,7 @@
 //! `diff` as a real process: against a server at work, and against one that answers in pages.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/dev.rs"]
-mod dev;
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "support/fake.rs"]
-mod fake;
-
-use dev::{Dev, code, lines, run, stderr, stdout, succeeded};
-use fake::{Fake, log, run_id};
+use crate::support::dev::{Dev, code, lines, run, stderr, stdout, succeeded};
+use crate::support::fake::{Fake, log, run_id};
 use serde_json::Value;
 use tree_agent_contract::RunStatus;
 use tree_agent_proto::v1 as pb;

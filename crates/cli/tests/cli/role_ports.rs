@@ -1,7 +1,5 @@
 //! The role services of `dev` are for its own process: nobody else on the machine can make them work.
 
-#![cfg(target_os = "linux")]
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -10,7 +10,6 @@ use pty_process::blocking::{Command, Pty, open};
 use vt100::{Parser, Screen};
 
 /// How long anything may take on a busy machine.
-#[allow(dead_code, reason = "each test binary uses a part")]
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Lines that are kept when they have scrolled away.
 const SCROLLBACK: usize = 2_000;
@@ -28,7 +27,6 @@ struct Output {
     closed: bool,
 }
 
-#[allow(dead_code, reason = "each test binary uses a part")]
 impl Terminal {
     /// Starts `command` in a terminal with so many rows and columns.
     pub(crate) fn start(command: Command, rows: u16, columns: u16) -> Self {
@@ -116,7 +114,6 @@ impl Terminal {
 }
 
 /// What a program left on its terminal.
-#[allow(dead_code, reason = "each test binary uses a part")]
 pub(crate) struct End {
     /// Every line.
     pub(crate) text: String,

@@ -1,0 +1,27 @@
+//! The program as a process: against a scripted server, against `dev`, and without a server.
+
+mod support {
+    pub(crate) mod dev;
+    pub(crate) mod fake;
+    pub(crate) mod folder;
+    pub(crate) mod pdf;
+    pub(crate) mod terminal;
+}
+
+mod auth;
+mod citing;
+mod client;
+mod contexts;
+mod dev;
+mod diff;
+mod homework;
+mod import;
+mod proxy;
+#[cfg(target_os = "linux")]
+mod role_ports;
+mod search;
+mod searches;
+mod steering;
+mod terminal;
+mod tls;
+mod verifying;
