@@ -192,26 +192,15 @@ impl Cluster {
 
         let shutdown = CancellationToken::new();
         let mut services = JoinSet::new();
-        let (s, f, stop) = (store.clone(), fanout.clone(), shutdown.clone());
-        services.spawn(async move {
-            let served = tree_agent_event_gateway::serve(gateway_config, s, f, listener, stop).await;
-            served.map_err(|e| stopped("event-gateway", &e))
-        });
-        let stop = shutdown.clone();
-        services.spawn(async move {
-            let served = tree_agent_executor::serve(executor_config, executor, stop).await;
-            served.map_err(|e| stopped("executor", &e))
-        });
-        let stop = shutdown.clone();
-        services.spawn(async move {
-            let served = tree_agent_aggregator::serve(aggregator_config, aggregator, stop).await;
-            served.map_err(|e| stopped("aggregator", &e))
-        });
-        let (f, stop) = (fanout.clone(), shutdown.clone());
-        services.spawn(async move {
-            let served = tree_agent_planner::serve(planner_config, store, f, planner, stop).await;
-            served.map_err(|e| stopped("planner", &e))
-        });
+        let stop = || shutdown.clone();
+        let gateway =
+            tree_agent_event_gateway::serve(gateway_config, store.clone(), fanout.clone(), listener, stop());
+        run(&mut services, "event-gateway", gateway);
+        run(&mut services, "executor", tree_agent_executor::serve(executor_config, executor, stop()));
+        let aggregator = tree_agent_aggregator::serve(aggregator_config, aggregator, stop());
+        run(&mut services, "aggregator", aggregator);
+        let planner = tree_agent_planner::serve(planner_config, store, fanout.clone(), planner, stop());
+        run(&mut services, "planner", planner);
         Ok(Self { fanout, left_alone, model, address, shutdown, services })
     }
 
@@ -279,8 +268,14 @@ fn url(address: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, address.port()))
 }
 
-fn stopped(service: &str, error: &dyn Error) -> CliError {
-    CliError::Other(format!("the {service} stopped: {}", chain(error)))
+/// Runs a service until it stops.
+fn run<E: Error>(
+    services: &mut JoinSet<Result<(), CliError>>,
+    name: &'static str,
+    served: impl Future<Output = Result<(), E>> + Send + 'static,
+) {
+    let stopped = move |error: E| CliError::Other(format!("the {name} stopped: {}", chain(&error)));
+    services.spawn(async move { served.await.map_err(stopped) });
 }
 
 #[cfg(test)]

@@ -71,7 +71,10 @@ pub(crate) fn runs() -> ArgValueCompleter {
             pb::ListRunsRequest { page_size: CANDIDATES, id_part: current.to_owned(), ..Default::default() };
         let page = ask(async |client| client.ask(message).await).unwrap_or_default();
         let runs = page.runs.into_iter().filter_map(|run| RunSummary::from_wire(run).ok());
-        fitting(current, runs.map(|run| (run.run_id.to_string(), format!("{}: {}", run.status, run.spec.objective))))
+        fitting(
+            current,
+            runs.map(|run| (run.run_id.to_string(), format!("{}: {}", run.status, run.spec.objective))),
+        )
     })
 }
 

@@ -28,7 +28,7 @@ use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
 use crate::args::{Cli, Command};
-use crate::context::{Context, interrupt};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;

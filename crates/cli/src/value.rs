@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use clap::builder::PossibleValuesParser;
 use tree_agent_contract::{RunId, Timestamp};
+use tree_agent_event_gateway::STRATEGIES;
 
 /// The fewest characters of an id that stand for it.
 const PART_MIN: usize = 4;
@@ -19,6 +21,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// The strategies that a server of this version has.
+pub(crate) fn strategies() -> PossibleValuesParser {
+    PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.as_str()))
 }
 
 /// A moment, told as a length of time before now or as a time.

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status, Streaming};
 use tree_agent_runtime::retry::backoff_within;
 
 use super::{Client, root_cause};
@@ -36,96 +35,105 @@ impl Default for Policy {
     }
 }
 
-/// The retries of one stream.
+/// What is learnt from a stream, through any failure of its connection.
+pub(crate) trait Follower {
+    /// What the server sends.
+    type Message;
+    /// How everything was learnt.
+    type End;
+
+    /// Opens the stream where the last one ended.
+    async fn open(&self, client: &Client) -> Result<Response<Streaming<Self::Message>>, Status>;
+
+    /// Takes a message.
+    async fn take(&mut self, message: Self::Message) -> Result<Next<Self::End>, CliError>;
+
+    /// The server closed the stream without an error.
+    async fn closed(&mut self, client: &Client) -> Result<Next<Self::End>, CliError>;
+
+    /// The connection is lost for this reason; it will be made again after the pause.
+    async fn lost(&mut self, reason: String, pause: Duration);
+
+    /// The connection is back.
+    async fn back(&mut self) {}
+
+    /// The error when the server was away for too long.
+    fn given_up(&self, reason: String) -> CliError;
+}
+
+/// What follows in a stream.
 #[derive(Debug)]
-pub(crate) struct Retries {
+pub(crate) enum Next<E> {
+    /// The next message.
+    More,
+    /// Another stream: the server asked to call again.
+    Again,
+    /// Another stream, after a pause: this one is of no more use, for this reason.
+    Broken(String),
+    /// Another stream, if the call that failed so may succeed.
+    Failed(Status),
+    /// Nothing.
+    End(E),
+}
+
+/// Follows streams to the end. A failure is final if it would come again, or comes before the first stream was
+/// accepted and is no failure of the connection.
+pub(crate) async fn follow<F: Follower>(
+    client: &Client,
     policy: Policy,
-    failures: u32,
-    /// When the server last sent something.
-    heard: Instant,
-    /// The token that the last call carried.
-    token: Option<MetadataValue<Ascii>>,
-}
-
-impl Retries {
-    /// None so far.
-    pub(crate) fn new(policy: Policy) -> Self {
-        Self { policy, failures: 0, heard: Instant::now(), token: None }
-    }
-
-    /// Opens a stream and waits for the answer; an error says why that failed.
-    pub(crate) async fn open<T>(
-        &mut self,
-        client: &Client,
-        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
-    ) -> Result<T, Broken> {
-        self.token = client.token();
-        match tokio::time::timeout(self.policy.silence, call).await {
-            Ok(Ok(answer)) => Ok(answer.into_inner()),
-            Ok(Err(status)) => Err(Broken::Status(status)),
-            Err(_) => Err(Broken::Silent("the server does not answer".into())),
-        }
-    }
-
-    /// Waits for the next message of a stream; none at its end.
-    pub(crate) async fn message<T>(&mut self, stream: &mut tonic::Streaming<T>) -> Result<Option<T>, Broken> {
-        match tokio::time::timeout(self.policy.silence, stream.message()).await {
-            Ok(Ok(message)) => {
-                if message.is_some() {
-                    self.heard = Instant::now();
-                    self.failures = 0;
+    follower: &mut F,
+) -> Result<F::End, CliError> {
+    let (mut failures, mut heard, mut accepted) = (0, Instant::now(), false);
+    loop {
+        let token = client.token();
+        let mut next = match tokio::time::timeout(policy.silence, follower.open(client)).await {
+            Ok(Ok(answer)) => {
+                if accepted && failures > 0 {
+                    follower.back().await;
                 }
-                Ok(message)
+                accepted = true;
+                let mut stream = answer.into_inner();
+                loop {
+                    let next = match tokio::time::timeout(policy.silence, stream.message()).await {
+                        Ok(Ok(Some(message))) => {
+                            (failures, heard) = (0, Instant::now());
+                            follower.take(message).await?
+                        }
+                        Ok(Ok(None)) => follower.closed(client).await?,
+                        Ok(Err(status)) => Next::Failed(status),
+                        Err(_) => Next::Broken(format!("no sign of life for {:?}", policy.silence)),
+                    };
+                    if !matches!(next, Next::More) {
+                        break next;
+                    }
+                }
             }
-            Ok(Err(status)) => Err(Broken::Status(status)),
-            Err(_) => Err(Broken::Silent(format!("no sign of life for {:?}", self.policy.silence))),
-        }
-    }
-
-    /// True when something failed since the server was last heard.
-    pub(crate) fn pending(&self) -> bool {
-        self.failures > 0
-    }
-
-    /// Why a broken stream is to be opened again, or the error if that cannot help. If the token has expired and can
-    /// change, this waits for the new one, unless the stream is the `first`: then a refusal is final.
-    pub(crate) async fn reason(
-        &self,
-        client: &Client,
-        broken: Broken,
-        first: bool,
-    ) -> Result<String, CliError> {
-        let status = match broken {
-            Broken::Silent(reason) => return Ok(reason),
-            Broken::Status(status) if is_transient(&status) => return Ok(root_cause(&status)),
-            Broken::Status(status) => status,
+            Ok(Err(status)) => Next::Failed(status),
+            Err(_) => Next::Broken("the server does not answer".into()),
         };
-        let renewed = status.code() == Code::Unauthenticated
-            && !first
-            && client.another_token(self.token.as_ref(), self.policy.token_patience).await;
-        if renewed { Ok("the token has expired, and there is a new one".into()) } else { Err(status.into()) }
-    }
-
-    /// The pause before the next attempt; none when it is time to give up.
-    pub(crate) fn pause(&mut self) -> Option<Duration> {
-        if self.heard.elapsed() >= self.policy.give_up_after {
-            return None;
+        if let Next::Failed(status) = next {
+            let renewed = status.code() == Code::Unauthenticated
+                && accepted
+                && client.another_token(token.as_ref(), policy.token_patience).await;
+            next = match (renewed, is_transient(&status)) {
+                (true, _) => Next::Broken("the token has expired, and there is a new one".into()),
+                (false, true) => Next::Broken(root_cause(&status)),
+                (false, false) => return Err(status.into()),
+            };
         }
-        self.failures += 1;
-        Some(backoff_within(self.policy.backoff, LONGEST_PAUSE, self.failures))
+        let pause = match next {
+            Next::End(end) => return Ok(end),
+            Next::Broken(reason) if heard.elapsed() >= policy.give_up_after => {
+                return Err(follower.given_up(reason));
+            }
+            Next::Broken(reason) => {
+                failures += 1;
+                let pause = backoff_within(policy.backoff, LONGEST_PAUSE, failures);
+                follower.lost(reason, pause).await;
+                pause
+            }
+            _ => backoff_within(Duration::from_millis(50), LONGEST_PAUSE, 1),
+        };
+        tokio::time::sleep(pause).await;
     }
-}
-
-/// Why a stream broke.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    /// It ended with a status, or was refused.
-    Status(Status),
-    /// The server stopped sending.
-    Silent(String),
-}
-
-/// The pause before a stream that the server asked to call again is opened again.
-pub(crate) fn resume_pause() -> Duration {
-    backoff_within(Duration::from_millis(50), LONGEST_PAUSE, 1)
 }

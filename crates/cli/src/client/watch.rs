@@ -6,14 +6,14 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tonic::{Response, Status, Streaming};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{NodeId, RunId, RunStatus};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 
-use super::reconnect::{Broken, Policy, Retries, resume_pause};
+use super::reconnect::{Follower, Next, Policy, follow};
 use super::{Call, Client, summary};
 use crate::error::CliError;
 
@@ -82,124 +82,29 @@ pub(crate) fn spawn(
     policy: Policy,
 ) -> mpsc::Receiver<Result<Update, CliError>> {
     let (send, receive) = mpsc::channel(BUFFERED);
+    let mut watch = Watch { run, wanted, end: None, send: send.clone() };
     tokio::spawn(async move {
-        let mut watch = Watch::new(client, run, wanted, policy);
-        loop {
-            let update = tokio::select! {
-                update = watch.next() => update,
-                () = send.closed() => return,
-            };
-            let last = matches!(update, Ok(Update::Ended(_)) | Err(_));
-            if send.send(update).await.is_err() || last {
-                return;
-            }
-        }
+        let ended = tokio::select! {
+            ended = follow(&client, policy, &mut watch) => ended,
+            () = send.closed() => return,
+        };
+        let _ = send.send(ended.map(Update::Ended)).await;
     });
     receive
 }
 
 struct Watch {
-    client: Client,
     run: RunId,
     /// Its `after_seq` is the last event that was looked at.
     wanted: Wanted,
-    retries: Retries,
-    state: State,
     end: Option<End>,
-    /// False until the server has accepted the first stream: until then a refusal is final.
-    accepted: bool,
-}
-
-enum State {
-    /// To be connected after the pause.
-    Apart(Duration),
-    Connected(Box<Streaming<pb::WatchRunResponse>>),
+    send: mpsc::Sender<Result<Update, CliError>>,
 }
 
 impl Watch {
-    fn new(client: Client, run: RunId, wanted: Wanted, policy: Policy) -> Self {
-        let (retries, state) = (Retries::new(policy), State::Apart(Duration::ZERO));
-        Self { client, run, wanted, retries, state, end: None, accepted: false }
-    }
-
-    async fn next(&mut self) -> Result<Update, CliError> {
-        loop {
-            let update = match &mut self.state {
-                State::Apart(pause) => {
-                    let pause = std::mem::take(pause);
-                    tokio::time::sleep(pause).await;
-                    self.connect().await?
-                }
-                State::Connected(stream) => match self.retries.message(stream).await {
-                    Ok(Some(answer)) => self.take(answer)?,
-                    Ok(None) => self.stream_ended().await?,
-                    Err(broken) => Some(self.failed(broken).await?),
-                },
-            };
-            if let Some(update) = update {
-                return Ok(update);
-            }
-        }
-    }
-
-    async fn connect(&mut self) -> Result<Option<Update>, CliError> {
-        let message = pb::WatchRunRequest {
-            run_id: self.run.to_wire(),
-            after_seq: self.wanted.after_seq,
-            snapshot: false,
-            node_id: self.wanted.node.map(|node| node.to_wire()).unwrap_or_default(),
-            types: self.wanted.types.clone(),
-        };
-        let mut runs = self.client.runs();
-        match self.retries.open(&self.client, runs.watch_run(message)).await {
-            Ok(stream) => {
-                self.state = State::Connected(Box::new(stream));
-                let again = self.accepted && self.retries.pending();
-                self.accepted = true;
-                Ok(again.then_some(Update::Reconnected))
-            }
-            Err(broken) => self.failed(broken).await.map(Some),
-        }
-    }
-
-    fn take(&mut self, answer: pb::WatchRunResponse) -> Result<Option<Update>, CliError> {
-        let after_seq = self.wanted.after_seq;
-        Ok(match answer.message {
-            Some(Message::Event(event)) if event.seq <= after_seq => None,
-            Some(Message::Event(event)) if event.seq > after_seq + 1 && !self.wanted.is_filtered() => {
-                // Never show a log with a gap: what is missing is in the log, so read on from what we have.
-                Some(self.lost(format!("event {} came after event {after_seq}", event.seq))?)
-            }
-            Some(Message::Event(event)) => {
-                let event = Event::from_wire(event)?;
-                self.wanted.after_seq = event.seq;
-                if let EventBody::RunStatusChanged(change) = &event.body
-                    && change.status.is_final()
-                {
-                    self.end = Some(End {
-                        status: change.status,
-                        partial: change.partial,
-                        reason: change.reason.clone(),
-                    });
-                }
-                Some(Update::Event(Box::new(event)))
-            }
-            Some(Message::ResumeHint(hint)) => {
-                self.looked_at(hint.after_seq);
-                tracing::debug!(reason = hint.reason, "the server asks to call again");
-                self.state = State::Apart(resume_pause());
-                None
-            }
-            Some(Message::CaughtUp(caught_up)) => {
-                self.looked_at(caught_up.seq);
-                None
-            }
-            Some(Message::Heartbeat(heartbeat)) => {
-                self.looked_at(heartbeat.seq);
-                None
-            }
-            Some(Message::Snapshot(_)) | None => None,
-        })
+    async fn tell(&self, update: Update) {
+        // When nobody hears it, the task is about to end.
+        let _ = self.send.send(Ok(update)).await;
     }
 
     /// The server has looked at every event up to `seq`. Without filters only what has arrived here counts.
@@ -208,42 +113,81 @@ impl Watch {
             self.wanted.after_seq = self.wanted.after_seq.max(seq);
         }
     }
+}
 
-    /// The server closed the stream without an error: the run has ended, or the server is going down.
-    async fn stream_ended(&mut self) -> Result<Option<Update>, CliError> {
-        if let Some(end) = self.end.clone() {
-            return Ok(Some(Update::Ended(end)));
+impl Follower for Watch {
+    type Message = pb::WatchRunResponse;
+    type End = End;
+
+    async fn open(&self, client: &Client) -> Result<Response<Streaming<pb::WatchRunResponse>>, Status> {
+        let message = pb::WatchRunRequest {
+            run_id: self.run.to_wire(),
+            after_seq: self.wanted.after_seq,
+            snapshot: false,
+            node_id: self.wanted.node.map(|node| node.to_wire()).unwrap_or_default(),
+            types: self.wanted.types.clone(),
+        };
+        client.runs().watch_run(message).await
+    }
+
+    async fn take(&mut self, answer: pb::WatchRunResponse) -> Result<Next<End>, CliError> {
+        let after_seq = self.wanted.after_seq;
+        match answer.message {
+            Some(Message::Event(event)) if event.seq <= after_seq => {}
+            Some(Message::Event(event)) if event.seq > after_seq + 1 && !self.wanted.is_filtered() => {
+                // Never show a log with a gap: what is missing is in the log, so read on from what we have.
+                return Ok(Next::Broken(format!("event {} came after event {after_seq}", event.seq)));
+            }
+            Some(Message::Event(event)) => {
+                let event = Event::from_wire(event)?;
+                self.wanted.after_seq = event.seq;
+                if let EventBody::RunStatusChanged(change) = &event.body
+                    && change.status.is_final()
+                {
+                    let (status, partial, reason) = (change.status, change.partial, change.reason.clone());
+                    self.end = Some(End { status, partial, reason });
+                }
+                self.tell(Update::Event(Box::new(event))).await;
+            }
+            Some(Message::ResumeHint(hint)) => {
+                self.looked_at(hint.after_seq);
+                tracing::debug!(reason = hint.reason, "the server asks to call again");
+                return Ok(Next::Again);
+            }
+            Some(Message::CaughtUp(caught_up)) => self.looked_at(caught_up.seq),
+            Some(Message::Heartbeat(heartbeat)) => self.looked_at(heartbeat.seq),
+            Some(Message::Snapshot(_)) | None => {}
+        }
+        Ok(Next::More)
+    }
+
+    /// The run has ended, or the server is going down.
+    async fn closed(&mut self, client: &Client) -> Result<Next<End>, CliError> {
+        if let Some(end) = self.end.take() {
+            return Ok(Next::End(end));
         }
         // If the run had ended before we came, or its last event was left out, there is no event to say so.
-        let message = pb::GetRunRequest { run_id: self.run.to_wire() };
-        match message.make(&self.client).await {
-            Ok(answer) => {
-                let run = summary(answer.into_inner().run)?;
-                let whole = run.head_seq <= self.wanted.after_seq || self.wanted.is_filtered();
-                if run.status.is_final() && whole {
-                    return Ok(Some(Update::Ended(End {
-                        status: run.status,
-                        partial: run.partial,
-                        reason: run.error,
-                    })));
-                }
-                self.lost("the server closed the stream".into()).map(Some)
-            }
-            Err(status) => self.failed(Broken::Status(status)).await.map(Some),
-        }
-    }
-
-    async fn failed(&mut self, broken: Broken) -> Result<Update, CliError> {
-        let reason = self.retries.reason(&self.client, broken, !self.accepted).await?;
-        self.lost(reason)
-    }
-
-    fn lost(&mut self, reason: String) -> Result<Update, CliError> {
-        let Some(pause) = self.retries.pause() else {
-            return Err(CliError::Lost { after_seq: self.wanted.after_seq, reason });
+        let run = match (pb::GetRunRequest { run_id: self.run.to_wire() }).make(client).await {
+            Ok(answer) => summary(answer.into_inner().run)?,
+            Err(status) => return Ok(Next::Failed(status)),
         };
-        self.state = State::Apart(pause);
-        Ok(Update::Reconnecting { reason, pause })
+        let whole = run.head_seq <= self.wanted.after_seq || self.wanted.is_filtered();
+        if run.status.is_final() && whole {
+            return Ok(Next::End(End { status: run.status, partial: run.partial, reason: run.error }));
+        }
+        Ok(Next::Broken("the server closed the stream".into()))
+    }
+
+    async fn lost(&mut self, reason: String, pause: Duration) {
+        self.tell(Update::Reconnecting { reason, pause }).await;
+    }
+
+    async fn back(&mut self) {
+        self.tell(Update::Reconnected).await;
+    }
+
+    fn given_up(&self, reason: String) -> CliError {
+        CliError::Lost { after_seq: self.wanted.after_seq, reason }
     }
 }
 

@@ -1,28 +1,35 @@
 //! Watching the list of runs through any failure: reconnects with jittered backoff and resumes where it was.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde::Serialize;
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tonic::{Response, Status, Streaming};
 use tree_agent_contract::{RunId, RunSummary};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_runs_response::Message;
 
 use super::Client;
-use super::reconnect::{Broken, Policy, Retries, resume_pause};
+use super::reconnect::{Follower, Next, Policy, follow};
 use crate::error::CliError;
 
-/// What a watcher learns.
-#[derive(Debug)]
+/// What a watcher learns. Changes of runs are what `-o jsonl` prints.
+#[derive(Debug, Serialize)]
+#[serde(tag = "change", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Change {
     /// A run that is new to the list.
-    Added(Box<RunSummary>),
+    Added { run: Box<RunSummary> },
     /// A run as it is now.
-    Changed(Box<RunSummary>),
+    Changed { run: Box<RunSummary> },
     /// The run is no longer in the list.
-    Removed(RunId),
+    Removed { run_id: RunId },
     /// Every run that was there at the beginning has been sent.
+    #[serde(skip)]
     CaughtUp,
     /// The connection is lost; it will be made again after a pause.
+    #[serde(skip)]
     Reconnecting(String),
 }
 
@@ -37,94 +44,66 @@ pub(crate) fn spawn(
     policy: Policy,
 ) -> mpsc::Receiver<Result<Change, CliError>> {
     let (send, receive) = mpsc::channel(BUFFERED);
+    let mut watch = Watch { server: client.server().to_owned(), filter, send: send.clone() };
     tokio::spawn(async move {
-        let mut watch = Watch { client, filter, retries: Retries::new(policy), accepted: false };
         let failed = tokio::select! {
-            failed = watch.run(&send) => failed,
+            failed = follow(&client, policy, &mut watch) => failed,
             () = send.closed() => return,
         };
-        if let Err(error) = failed {
-            let _ = send.send(Err(error)).await;
-        }
+        let Err(error) = failed;
+        let _ = send.send(Err(error)).await;
     });
     receive
 }
 
-type Sender = mpsc::Sender<Result<Change, CliError>>;
-
 struct Watch {
-    client: Client,
+    server: String,
     /// Its `resume_token` says where to resume.
     filter: pb::WatchRunsRequest,
-    retries: Retries,
-    /// False until the server has accepted the first stream: until then a refusal is final.
-    accepted: bool,
+    send: mpsc::Sender<Result<Change, CliError>>,
 }
 
-impl Watch {
-    async fn run(&mut self, send: &Sender) -> Result<(), CliError> {
-        loop {
-            let mut runs = self.client.runs();
-            let call = runs.watch_runs(self.filter.clone());
-            let ended = match self.retries.open(&self.client, call).await {
-                Ok(mut stream) => {
-                    self.accepted = true;
-                    self.stream(&mut stream, send).await?
-                }
-                Err(broken) => Err(broken),
-            };
-            let pause = match ended {
-                Ok(()) => resume_pause(),
-                Err(broken) => {
-                    let reason = self.retries.reason(&self.client, broken, !self.accepted).await?;
-                    let Some(pause) = self.retries.pause() else {
-                        return Err(CliError::Unreachable {
-                            server: self.client.server().to_owned(),
-                            reason,
-                        });
-                    };
-                    let _ = send.send(Ok(Change::Reconnecting(reason))).await;
-                    pause
-                }
-            };
-            tokio::time::sleep(pause).await;
-        }
+impl Follower for Watch {
+    type Message = pb::WatchRunsResponse;
+    type End = Infallible;
+
+    async fn open(&self, client: &Client) -> Result<Response<Streaming<pb::WatchRunsResponse>>, Status> {
+        client.runs().watch_runs(self.filter.clone()).await
     }
 
-    /// Passes on what one stream says, until it breaks or ends because the server asked to call again.
-    async fn stream(
-        &mut self,
-        stream: &mut Streaming<pb::WatchRunsResponse>,
-        send: &Sender,
-    ) -> Result<Result<(), Broken>, CliError> {
-        let mut asked = false;
-        loop {
-            let message = match self.retries.message(stream).await {
-                Ok(Some(answer)) => answer.message,
-                Ok(None) if asked => return Ok(Ok(())),
-                Ok(None) => return Ok(Err(Broken::Silent("the server closed the stream".into()))),
-                Err(broken) => return Ok(Err(broken)),
-            };
-            let change = match message {
-                Some(Message::Added(run)) => Change::Added(Box::new(RunSummary::from_wire(run)?)),
-                Some(Message::Changed(run)) => Change::Changed(Box::new(RunSummary::from_wire(run)?)),
-                Some(Message::Removed(removed)) => Change::Removed(Wire::from_wire(removed.run_id)?),
-                Some(Message::CaughtUp(at)) => {
-                    self.filter.resume_token = at.resume_token;
-                    Change::CaughtUp
-                }
-                Some(Message::Heartbeat(at)) => {
-                    self.filter.resume_token = at.resume_token;
-                    continue;
-                }
-                Some(Message::ResumeHint(at)) => {
-                    self.filter.resume_token = at.resume_token;
-                    asked = true;
-                    continue;
-                }
-                None => continue,
-            };
-            let _ = send.send(Ok(change)).await;
-        }
+    async fn take(&mut self, answer: pb::WatchRunsResponse) -> Result<Next<Infallible>, CliError> {
+        let change = match answer.message {
+            Some(Message::Added(run)) => Change::Added { run: Box::new(Wire::from_wire(run)?) },
+            Some(Message::Changed(run)) => Change::Changed { run: Box::new(Wire::from_wire(run)?) },
+            Some(Message::Removed(removed)) => Change::Removed { run_id: Wire::from_wire(removed.run_id)? },
+            Some(Message::CaughtUp(at)) => {
+                self.filter.resume_token = at.resume_token;
+                Change::CaughtUp
+            }
+            Some(Message::Heartbeat(at)) => {
+                self.filter.resume_token = at.resume_token;
+                return Ok(Next::More);
+            }
+            Some(Message::ResumeHint(at)) => {
+                self.filter.resume_token = at.resume_token;
+                return Ok(Next::Again);
+            }
+            None => return Ok(Next::More),
+        };
+        // When nobody hears it, the task is about to end.
+        let _ = self.send.send(Ok(change)).await;
+        Ok(Next::More)
+    }
+
+    async fn closed(&mut self, _: &Client) -> Result<Next<Infallible>, CliError> {
+        Ok(Next::Broken("the server closed the stream".into()))
+    }
+
+    async fn lost(&mut self, reason: String, _: Duration) {
+        let _ = self.send.send(Ok(Change::Reconnecting(reason))).await;
+    }
+
+    fn given_up(&self, reason: String) -> CliError {
+        CliError::Unreachable { server: self.server.clone(), reason }
     }
 }

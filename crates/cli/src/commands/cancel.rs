@@ -5,12 +5,13 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::reconnect::Policy;
-use crate::client::watch::{self, Update, Wanted};
 use crate::client::summary;
+use crate::client::watch::{self, Update, Wanted};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
-use crate::{Context, complete};
 
 /// Cancel a run and wait until it has ended
 ///

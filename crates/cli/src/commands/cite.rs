@@ -4,18 +4,20 @@ use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 use tree_agent_contract::{ArtifactId, Citation, CitationCounts, NodeId, RunId, Verdict, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::Client;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::value::RunRef;
 use crate::view::paint::Paint;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// List the citations of a run: claim, source, quote, and whether the quote stands in the source
 ///
@@ -69,15 +71,6 @@ struct Claims {
     redo: Vec<NodeId>,
 }
 
-/// What `stale -o json` prints.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct StaleJson<'a> {
-    run_id: RunId,
-    claims: Vec<&'a Claim>,
-    redo_node_ids: &'a [NodeId],
-}
-
 impl Cite {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
@@ -119,7 +112,7 @@ impl Stale {
         let stale: Vec<&Claim> = all.claims.iter().filter(|claim| claim.stale).collect();
         let out = &context.out;
         if out.is_json() {
-            out.json(&StaleJson { run_id: run, claims: stale.clone(), redo_node_ids: &all.redo })?;
+            out.json(&json!({"runId": run, "claims": stale, "redoNodeIds": all.redo}))?;
         } else if all.claims.is_empty() {
             out.note("the run cites nothing");
         } else if stale.is_empty() {

@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::{Context, complete};
 
 /// Print a script that makes a shell complete commands, flags, runs and projects
 #[derive(Debug, Args)]

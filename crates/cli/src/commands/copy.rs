@@ -8,15 +8,14 @@ use tree_agent_model::Switch;
 use tree_agent_proto::{Wire, v1 as pb};
 use uuid::Uuid;
 
-use super::follow::{Events, Followed, Synthesis, conclude, follow};
+use super::follow::{Reconnect, answer, leave};
 use super::run::{check_writable, context_of};
-use super::watch::Reconnect;
 use crate::client::summary;
-use crate::client::watch::Wanted;
+use crate::complete;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
-use crate::{Context, complete, interrupt};
 
 /// Start a run again, perhaps with another context
 ///
@@ -65,21 +64,8 @@ impl Copy {
         };
         let interrupt = interrupt()?;
         let run = summary(client.ask(message).await?.run)?;
-        let id = run.run_id;
-        if self.detach {
-            context.out.done(&run, || id.to_string())?;
-            return Ok(Exit::Success);
-        }
-        let policy = self.reconnect.policy();
-        match follow(context, &client, id, Wanted::default(), policy, Events::Progress, &interrupt).await? {
-            Followed::Ended(end) => {
-                let synthesis = self.out.as_deref().map_or(Synthesis::Print, Synthesis::Write);
-                conclude(context, &client, id, &end, synthesis).await
-            }
-            Followed::Interrupted => {
-                context.out.note(format!("run {id} continues; watch it again with `tree-agent watch {id}`"));
-                Ok(Exit::Interrupted)
-            }
-        }
+        let (policy, how) = (self.reconnect.policy(), (self.detach, self.out.as_deref()));
+        let exit = answer(context, &client, &run, policy, how, &interrupt).await?;
+        Ok(exit.unwrap_or_else(|| leave(context, run.run_id)))
     }
 }

@@ -5,10 +5,11 @@ use serde_json::json;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
-use crate::{Context, complete};
 
 /// Delete runs that have ended, with their documents
 ///

@@ -10,9 +10,9 @@ use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::server::ServerArgs;
 use tree_agent_runtime::shutdown;
 
-use crate::Context;
 use crate::client::Client;
 use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 

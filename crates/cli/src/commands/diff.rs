@@ -8,11 +8,12 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::{Client, present};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::diff::{Nodes, report};
-use crate::{Context, complete};
 
 /// Compare two runs: cost, time, outcome, every node, and what they returned
 ///

@@ -6,17 +6,18 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
-use tree_agent_contract::{DocumentId, RunId, Timestamp, limits};
+use tree_agent_contract::{DocumentId, RunId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::client::{Client, present};
 use super::docs::SummaryJson;
-use super::watch::Reconnect;
+use super::follow::Reconnect;
+use crate::client::{Client, present};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
-use crate::{Context, complete};
 
 /// Print a document: a source, a scratchpad or what a node wrote
 ///
@@ -64,7 +65,7 @@ impl Doc {
             let from = follow::From { document: id, run, byte: self.after_bytes };
             return follow::follow(context, client, from, self.reconnect.policy()).await;
         }
-        let (summary, document) = fetch_at(&client, id, run, self.at).await?;
+        let (summary, document) = fetch(&client, id, run, self.at).await?;
         if !context.out.is_json() {
             context.out.whole_document(&document.body)?;
             return Ok(Exit::Success);
@@ -82,26 +83,20 @@ impl Doc {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum DocumentRef {
     Id(DocumentId),
-    /// The project's name or id and the path in it. Both may hold colons, so these are all ways to divide the text;
-    /// never empty.
-    Paths(Vec<(String, String)>),
+    /// The project's name or id and the path in it, with a colon in between.
+    Path(String),
 }
 
 impl FromStr for DocumentRef {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(id) = text.parse() {
-            return Ok(Self::Id(id));
-        }
-        let divided = text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
-        let paths: Vec<_> = divided
-            .filter(|(project, path)| (1..=limits::TITLE_BYTES).contains(&project.len()) && !path.is_empty())
-            .map(|(project, path)| (project.to_owned(), path.to_owned()))
-            .collect();
-        match paths.is_empty() {
-            true => Err("expected the id of a document, or PROJECT:PATH".to_owned()),
-            false => Ok(Self::Paths(paths)),
+        match (text.parse(), text.split_once(':')) {
+            (Ok(id), _) => Ok(Self::Id(id)),
+            (_, Some((project, path))) if !project.is_empty() && !path.is_empty() => {
+                Ok(Self::Path(text.to_owned()))
+            }
+            _ => Err("expected the id of a document, or PROJECT:PATH".to_owned()),
         }
     }
 }
@@ -109,41 +104,29 @@ impl FromStr for DocumentRef {
 impl DocumentRef {
     /// The id of the document. That of a project's document follows from its path.
     async fn find(&self, client: &Client) -> Result<DocumentId, CliError> {
-        match self {
-            Self::Id(id) => Ok(*id),
-            Self::Paths(paths) => {
-                let mut found = Vec::new();
-                for (project, path) in paths {
-                    found.extend(client.project(project).await?.map(|project| (project, path)));
-                }
-                let (project, path) = match found.as_slice() {
-                    [] => (client.existing_project(&paths[0].0).await?, &paths[0].1),
-                    [(project, path)] => (project.clone(), *path),
-                    [(one, _), (other, _), ..] => {
-                        return Err(CliError::Usage(format!(
-                            "this may mean a document of project {:?} or of {:?}; write the project's id in place of \
-                             its name",
-                            one.name, other.name
-                        )));
-                    }
-                };
-                Ok(DocumentId::source(Wire::from_wire(project.project_id)?, path))
-            }
+        let text = match self {
+            Self::Id(id) => return Ok(*id),
+            Self::Path(text) => text,
+        };
+        let divided = |at: usize| (&text[..at], &text[at + 1..]);
+        // Names of projects may hold colons, too: the shortest that exists is meant.
+        let mut colons = text.match_indices(':').map(|(at, _)| at);
+        let first = divided(colons.next().unwrap_or_default());
+        let mut found = client.project(first.0).await?.map(|project| (project, first.1));
+        while let (None, Some(at)) = (&found, colons.next()) {
+            found = client.project(divided(at).0).await?.map(|project| (project, divided(at).1));
         }
+        let (project, path) = match found {
+            Some(found) => found,
+            None => (client.existing_project(first.0).await?, first.1),
+        };
+        Ok(DocumentId::source(Wire::from_wire(project.project_id)?, path))
     }
 }
 
-/// The document with `id` as the run has it, its summary taken out.
+/// The document with `id` as the run has it, or the one that created it, after an event of the run, its summary taken
+/// out.
 pub(crate) async fn fetch(
-    client: &Client,
-    id: DocumentId,
-    run: RunId,
-) -> Result<(pb::DocumentSummary, pb::Document), CliError> {
-    fetch_at(client, id, Some(run), None).await
-}
-
-/// As [`fetch`], as the document was after an event of the run. Without a run it is the one that created the document.
-async fn fetch_at(
     client: &Client,
     id: DocumentId,
     run: Option<RunId>,
@@ -164,12 +147,7 @@ mod tests {
     fn a_document_is_named_by_its_id_or_by_its_path_in_a_project() {
         let id = DocumentId(uuid::Uuid::from_u128(7));
         assert_eq!(id.to_string().parse(), Ok(DocumentRef::Id(id)));
-        let paths = |paths: &[(&str, &str)]| {
-            let owned = paths.iter().map(|&(project, path)| (project.into(), path.into()));
-            Ok(DocumentRef::Paths(owned.collect()))
-        };
-        assert_eq!("Docs:a/b.md".parse(), paths(&[("Docs", "a/b.md")]));
-        assert_eq!("Docs:a:b.md".parse(), paths(&[("Docs", "a:b.md"), ("Docs:a", "b.md")]));
+        assert_eq!("Docs:a/b.md".parse(), Ok(DocumentRef::Path("Docs:a/b.md".into())));
         for odd in ["", "Docs", ":a.md", "Docs:"] {
             assert!(odd.parse::<DocumentRef>().is_err(), "{odd:?}");
         }

@@ -2,6 +2,8 @@
 
 mod search;
 
+use std::collections::HashMap;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, ProjectId, RunId, Timestamp, limits};
@@ -9,15 +11,17 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use super::follow::now;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
 use crate::value::RunRef;
+use crate::view::line::leads;
 use crate::view::paint::{Paint, ago};
 use crate::view::printable::one_line;
 use crate::view::table::Cell;
 use crate::view::usage::grouped;
-use crate::{Context, complete};
 
 /// List the documents of a run or a project, or search the documents of projects
 ///
@@ -182,38 +186,21 @@ impl SummaryJson {
 /// The lines of a tree. Documents come each after the one above it; those whose parent is not among them are at the
 /// top.
 fn drawn(documents: &[SummaryJson]) -> Vec<String> {
-    let index = |id: DocumentId| documents.iter().position(|document| document.id == id);
-    let parents: Vec<Option<usize>> =
-        documents.iter().map(|document| document.parent_id.and_then(index)).collect();
-    let mut lines = Vec::with_capacity(documents.len());
-    let mut stack: Vec<(usize, String, bool)> =
-        below(&parents, None).map(|at| (at, String::new(), true)).collect();
-    stack.reverse();
-    while let Some((at, indent, top)) = stack.pop() {
-        let document = &documents[at];
-        let last = below(&parents, parents[at]).last() == Some(at);
-        let (turn, further) = match (top, last) {
-            (true, _) => ("", ""),
-            (false, true) => ("└─ ", "   "),
-            (false, false) => ("├─ ", "│  "),
-        };
+    let (mut known, mut depths) = (HashMap::new(), Vec::with_capacity(documents.len()));
+    for document in documents {
+        let depth = document.parent_id.and_then(|id| known.get(&id)).map_or(0, |above: &usize| above + 1);
+        known.insert(document.id, depth);
+        depths.push(depth);
+    }
+    let line = |(document, lead): (&SummaryJson, String)| {
         let branch = match document.branch_id.as_str() {
             "" => String::new(),
             branch => format!(" [{}]", one_line(branch)),
         };
-        let bytes = grouped(document.bytes);
-        let text =
-            format!("{}{branch}  {}  {bytes} bytes  {}", document.kind(), document.name(), document.id);
-        lines.push(format!("{indent}{turn}{text}"));
-        let children: Vec<_> = below(&parents, Some(at)).collect();
-        stack.extend(children.into_iter().rev().map(|child| (child, format!("{indent}{further}"), false)));
-    }
-    lines
-}
-
-/// The documents right below one, or those at the top.
-fn below(parents: &[Option<usize>], parent: Option<usize>) -> impl Iterator<Item = usize> {
-    parents.iter().enumerate().filter(move |(_, of)| **of == parent).map(|(at, _)| at)
+        let (kind, name, bytes) = (document.kind(), document.name(), grouped(document.bytes));
+        format!("{lead}{kind}{branch}  {name}  {bytes} bytes  {}", document.id)
+    };
+    documents.iter().zip(leads(&depths)).map(line).collect()
 }
 
 #[cfg(test)]

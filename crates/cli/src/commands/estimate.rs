@@ -6,13 +6,24 @@ use tree_agent_model::LlmConfig;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use super::run::Asked;
-use crate::Context;
 use crate::client::present;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::view::paint::duration;
 use crate::view::printable::one_line;
 use crate::view::usage::{dollars, grouped};
+
+/// A run as it was asked for.
+pub(super) struct Asked {
+    /// With every default of this program.
+    pub(super) spec: RunSpec,
+    /// What was given; the server fills in the rest.
+    pub(super) budgets: pb::Budgets,
+    /// The same of a search.
+    pub(super) search: Option<pb::SearchConfig>,
+    /// Whether the answer is verified; none if that is left to the server.
+    pub(super) verify: Option<bool>,
+}
 
 /// An estimate as `-o json` prints it.
 #[derive(Debug, Serialize)]

@@ -8,12 +8,13 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::Client;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::paint::{Paint, Palette};
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// Print the events that a run has so far
 #[derive(Debug, Args)]

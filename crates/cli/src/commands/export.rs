@@ -15,11 +15,12 @@ use tree_agent_mirror::{
 
 use super::doc;
 use crate::client::Client;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::paint::count;
-use crate::{Context, complete};
 
 /// Documents that are read at the same time.
 const PARALLEL: usize = 8;
@@ -168,7 +169,7 @@ async fn wanted(client: &Client, run: RunId, export: &tree_agent_mirror::Export)
 
 /// A document as the run has it.
 async fn body(client: &Client, run: RunId, id: DocumentId) -> Result<String, CliError> {
-    Ok(doc::fetch(client, id, run).await?.1.body)
+    Ok(doc::fetch(client, id, Some(run), None).await?.1.body)
 }
 
 /// A folder that cannot be used is a mistake in what was asked for, unless the disk failed.

@@ -3,29 +3,46 @@
 mod clock;
 
 use std::path::Path;
+use std::time::Duration;
 
+use clap::Args;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{RunId, RunStatus};
+use tree_agent_contract::{RunId, RunStatus, RunSummary};
 use tree_agent_engine::Graph;
 
 use self::clock::ServerClock;
 pub(crate) use self::clock::now;
 use super::events::log_line;
 use super::result::{self, RunResult};
-use crate::Context;
 use crate::client::Client;
 use crate::client::reconnect::Policy;
 use crate::client::watch::{self, End, Update, Wanted};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::screen::{FRAME, Live, window};
+use crate::value::duration;
 use crate::view::paint::{Palette, count};
 use crate::view::printable::one_line;
 use crate::view::tree::{Layout, tree};
 use crate::view::{Line, lines};
+
+/// How long to keep trying when the connection is lost.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Reconnect {
+    /// How long to keep trying when the connection is lost
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
+    give_up_after: Duration,
+}
+
+impl Reconnect {
+    pub(crate) fn policy(&self) -> Policy {
+        Policy { give_up_after: self.give_up_after, ..Policy::default() }
+    }
+}
 
 /// How following ended.
 pub(crate) enum Followed {
@@ -206,6 +223,36 @@ fn apply(graph: &mut Graph, event: &Event) -> Result<(), CliError> {
     graph
         .apply(event)
         .map_err(|e| CliError::Other(format!("the server sent a log that does not add up: {e}")))
+}
+
+/// Follows a run that was just made and hands over its answer, on stdout or in the file `out`. With `detach` it is left
+/// to the server. None if the user left; the run continues.
+pub(crate) async fn answer(
+    context: &Context,
+    client: &Client,
+    run: &RunSummary,
+    policy: Policy,
+    (detach, out): (bool, Option<&Path>),
+    interrupt: &CancellationToken,
+) -> Result<Option<Exit>, CliError> {
+    let id = run.run_id;
+    if detach {
+        context.out.done(run, || id.to_string())?;
+        return Ok(Some(Exit::Success));
+    }
+    match follow(context, client, id, Wanted::default(), policy, Events::Progress, interrupt).await? {
+        Followed::Interrupted => Ok(None),
+        Followed::Ended(end) => {
+            let synthesis = out.map_or(Synthesis::Print, Synthesis::Write);
+            conclude(context, client, id, &end, synthesis).await.map(Some)
+        }
+    }
+}
+
+/// Says that a run continues which the user has left.
+pub(crate) fn leave(context: &Context, run: RunId) -> Exit {
+    context.out.note(format!("run {run} continues; watch it again with `tree-agent watch {run}`"));
+    Exit::Interrupted
 }
 
 /// What to do with the synthesis of a run that has ended.

@@ -10,12 +10,13 @@ use uuid::Uuid;
 use super::plan;
 use super::set_budget::{LimitArgs, RunLimitArgs, change_of};
 use super::steer::{RunArg, Steered};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;
-use crate::view::preview::{Preview, Verb};
+use crate::view::preview::Preview;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// Changed documents that a dry run names.
 const CHANGED: usize = 20;
@@ -83,18 +84,13 @@ impl Fork {
             let found = answer.preview.unwrap_or_default();
             let preview = Preview { run_id: &message.run_id, preview: &found };
             if out.is_json() {
-                let changed = json!({
-                    "changedDocumentIds": answer.changed_document_ids,
-                    "changedDocumentCount": answer.changed_document_count,
-                });
                 let mut shown = serde_json::to_value(&preview).unwrap_or_default();
-                if let (Some(shown), Some(changed)) = (shown.as_object_mut(), changed.as_object()) {
-                    shown.extend(changed.clone());
-                }
+                shown["changedDocumentIds"] = json!(answer.changed_document_ids);
+                shown["changedDocumentCount"] = json!(answer.changed_document_count);
                 out.json(&shown)?;
                 return Ok(Exit::Success);
             }
-            preview.lines(Verb::Reruns).into_iter().try_for_each(|line| out.line(line))?;
+            preview.lines("re-runs").into_iter().try_for_each(|line| out.line(line))?;
             if answer.changed_document_count > 0 {
                 let count = count(answer.changed_document_count as usize, "document");
                 let have = if answer.changed_document_count == 1 { "has" } else { "have" };
@@ -118,12 +114,10 @@ impl Fork {
             return Ok(Exit::Success);
         }
         let fork = &answer.fork_run_id;
-        if out.is_json() {
-            out.json(&json!({"runId": message.run_id, "requestId": message.request_id, "forkRunId": fork}))?;
-        } else {
-            let fork = one_line(fork);
-            out.line(format!("run {fork} goes on from run {}", steered.run))?;
-            out.note(format!("watch it with `tree-agent watch {fork}`"));
+        let json = json!({"runId": message.run_id, "requestId": message.request_id, "forkRunId": fork});
+        out.done(&json, || format!("run {} goes on from run {}", one_line(fork), steered.run))?;
+        if !out.is_json() {
+            out.note(format!("watch it with `tree-agent watch {}`", one_line(fork)));
         }
         Ok(Exit::Success)
     }

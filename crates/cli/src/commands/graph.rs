@@ -4,12 +4,13 @@ use clap::{Args, ValueEnum};
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::graph::GraphSnapshot;
 
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
 use crate::view::formats::{dot, mermaid};
 use crate::view::tree::{Layout, tree};
-use crate::{Context, complete};
 
 /// Print the tree of a run, now or as it was at a seq
 #[derive(Debug, Args)]

@@ -35,9 +35,10 @@ use self::report::Report;
 pub(crate) use self::worker::ConvertFile;
 use self::worker::{Converter, Format};
 use crate::client::Client;
+use crate::complete;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::{Context, complete, interrupt};
 
 /// Files that are read and sent at the same time.
 const PARALLEL: usize = 8;
@@ -110,6 +111,12 @@ pub(crate) fn check_folder(dir: &Path) -> Result<(), CliError> {
     }
 }
 
+/// The whole path of a folder.
+pub(crate) fn whole(dir: &Path) -> Result<PathBuf, CliError> {
+    dir.canonicalize()
+        .map_err(|e| CliError::Usage(format!("the folder {} cannot be opened: {e}", dir.display())))
+}
+
 /// The name of a folder, as `--source` gives it.
 fn source_name(name: &str) -> Result<String, String> {
     check_name(name)?;
@@ -121,8 +128,7 @@ fn source_name(name: &str) -> Result<String, String> {
 
 /// The name of a folder that was not given one. It shows neither the machine nor the path.
 fn source_of(dir: &Path) -> Result<String, CliError> {
-    let cannot = |e| CliError::Usage(format!("the folder {} cannot be opened: {e}", dir.display()));
-    let path = dir.canonicalize().map_err(cannot)?;
+    let path = whole(dir)?;
     let machine = rustix::system::uname();
     let hash = sha256(&[machine.nodename().to_bytes(), path.as_os_str().as_encoded_bytes()]);
     Ok(format!("folder:{}", &hash[..32]))

@@ -6,7 +6,7 @@ use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::postgres::PostgresStore;
 
 use super::store::{StoreArgs, refused, unnamed};
-use crate::Context;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;

@@ -23,28 +23,34 @@ pub(crate) struct ObjectiveArgs {
 impl ObjectiveArgs {
     /// The objective; empty only if it `may_be_missing`.
     pub(super) fn read(&self, may_be_missing: bool) -> Result<String, CliError> {
-        match (&self.objective, &self.file) {
-            (_, Some(file)) if file == Path::new("-") => read(io::stdin(), "stdin"),
-            (_, Some(file)) => {
-                let name = file.display().to_string();
-                let opened = File::open(file).map_err(|e| cannot_read(&name, &e.to_string()))?;
-                read(opened, &name)
+        let file = match (&self.objective, &self.file) {
+            (_, Some(file)) => file,
+            (Some(text), None) if text == "-" => Path::new("-"),
+            (Some(text), None) => return Ok(text.clone()),
+            (None, None) if may_be_missing => return Ok(String::new()),
+            (None, None) => {
+                return Err(CliError::Usage(
+                    "there is no OBJECTIVE: give one, read it from stdin with -, or from a file with --file"
+                        .into(),
+                ));
             }
-            (Some(text), None) if text == "-" => read(io::stdin(), "stdin"),
-            (Some(text), None) => Ok(text.clone()),
-            (None, None) if may_be_missing => Ok(String::new()),
-            (None, None) => Err(CliError::Usage(
-                "there is no OBJECTIVE: give one, read it from stdin with -, or from a file with --file"
-                    .into(),
-            )),
-        }
+        };
+        Ok(text_from(file, "the objective", OBJECTIVE_BYTES)?.trim().to_owned())
     }
 }
 
-/// Reads an objective from `source`, without the white space around it.
-fn read(source: impl Read, name: &str) -> Result<String, CliError> {
-    let text = text_of(source, OBJECTIVE_BYTES).map_err(|why| cannot_read(name, &why))?;
-    Ok(text.trim().to_owned())
+/// What is called `what`, of at most `max` bytes, from a file, or from stdin for `-`.
+pub(super) fn text_from(file: &Path, what: &str, max: usize) -> Result<String, CliError> {
+    let text = match file == Path::new("-") {
+        true => text_of(io::stdin(), max),
+        false => File::open(file).map_err(|error| error.to_string()).and_then(|file| text_of(file, max)),
+    };
+    text.map_err(|why| CliError::Usage(format!("{what} cannot be read from {}: {why}", name_of(file))))
+}
+
+/// What a file is called in messages.
+pub(super) fn name_of(file: &Path) -> String {
+    if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() }
 }
 
 /// Reads a text of at most `max` bytes. An error says why it cannot be used.
@@ -60,23 +66,25 @@ pub(super) fn text_of(source: impl Read, max: usize) -> Result<String, String> {
     }
 }
 
-fn cannot_read(name: &str, why: &str) -> CliError {
-    CliError::Usage(format!("the objective cannot be read from {name}: {why}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_objective_that_cannot_be_used_says_where_it_came_from() {
-        assert_eq!(read(&b"\n why?\n"[..], "f").unwrap(), "why?");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("f");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).unwrap();
+            ObjectiveArgs { objective: None, file: Some(file.clone()) }.read(false)
+        };
+        assert_eq!(read(b"\n why?\n").unwrap(), "why?");
         for (bytes, why) in [
             (&b" \n"[..], "f: it is empty"),
             (&[0xff][..], "UTF-8"),
             (&vec![b'x'; OBJECTIVE_BYTES + 1][..], "larger than"),
         ] {
-            let error = read(bytes, "f").unwrap_err().to_string();
+            let error = read(bytes).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
     }

@@ -1,13 +1,11 @@
 //! `pause` and `resume`.
 
 use clap::Args;
-use tree_agent_proto::v1 as pb;
 
-use super::steer::{Frame, PartArg, SteerArgs, Steered};
-use crate::Context;
+use super::steer::{PartArg, SteerArgs, Steered, framed};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::preview::Verb;
 
 /// Pause a run, or a node with everything below it
 ///
@@ -28,15 +26,8 @@ impl Pause {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
         let done = format!("{} is paused", steered.what());
-        let message = |frame: Frame| pb::PauseRunRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
-            now: self.now,
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&self.steer, Verb::Concerns, &done, message).await
+        let message = framed!(PauseRunRequest { now: self.now });
+        steered.give(&self.steer, "concerns", &done, message).await
     }
 }
 
@@ -55,13 +46,7 @@ impl Resume {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
         let done = format!("{} goes on", steered.what());
-        let message = |frame: Frame| pb::ResumeRunRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&self.steer, Verb::Concerns, &done, message).await
+        let message = framed!(ResumeRunRequest {});
+        steered.give(&self.steer, "concerns", &done, message).await
     }
 }

@@ -3,23 +3,22 @@
 mod form;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use tree_agent_contract::Strategy;
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphSnapshot};
 use tree_agent_contract::limits::RUN_REQUEST_BYTES;
-use tree_agent_contract::Strategy;
 use tree_agent_proto::v1 as pb;
 use uuid::Uuid;
 
 use self::form::Form;
-use super::objective::text_of;
-use super::steer::{Frame, NodeArg, SteerArgs, Steered};
-use crate::Context;
+use super::objective::{name_of, text_from};
+use super::steer::{NodeArg, SteerArgs, Steered, framed};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::preview::Verb;
 
 /// Show the plan of a node, or edit it
 #[derive(Debug, Args)]
@@ -30,15 +29,9 @@ pub(crate) struct Plan {
 
 #[derive(Debug, Subcommand)]
 enum PlanCommand {
-    Show(Show),
+    /// Print the plan of a node in the form in which it is edited
+    Show(NodeArg),
     Edit(Edit),
-}
-
-/// Print the plan of a node in the form in which it is edited
-#[derive(Debug, Args)]
-struct Show {
-    #[command(flatten)]
-    node: NodeArg,
 }
 
 /// Edit the plan of a node that waits for its steps
@@ -60,32 +53,29 @@ struct Edit {
 impl Plan {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         match &self.command {
-            PlanCommand::Show(show) => show.run(context).await,
+            PlanCommand::Show(node) => show(context, node).await,
             PlanCommand::Edit(edit) => edit.run(context).await,
         }
     }
 }
 
-impl Show {
-    async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
-        let graph = steered.client.graph(steered.run, None).await?;
-        let (node, plan) = planned(&graph, &steered)?;
-        if context.out.is_json() {
-            context.out.json(plan)?;
-        } else {
-            context.out.script(&form::write(node, plan, graph.seq))?;
-        }
-        Ok(Exit::Success)
+async fn show(context: &Context, node: &NodeArg) -> Result<Exit, CliError> {
+    let steered = Steered::find(context, &node.run, Some(&node.node)).await?;
+    let graph = steered.client.graph(steered.run, None).await?;
+    let (about, plan) = planned(&graph, &steered)?;
+    if context.out.is_json() {
+        context.out.json(plan)?;
+    } else {
+        context.out.script(&form::write(about, plan, graph.seq))?;
     }
+    Ok(Exit::Success)
 }
 
 impl Edit {
     async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let given = self.file.as_deref().map(read).transpose()?;
         let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
-        if let Some((text, name)) = given {
-            let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
+        if let Some(form) = given {
             return self.send(&steered, form).await;
         }
         let graph = steered.client.graph(steered.run, None).await?;
@@ -96,9 +86,8 @@ impl Edit {
         let is_as_it_was = |text: &str| text.trim() == shown.trim();
         let sent = match edited(&file).await {
             Ok(text) if is_as_it_was(&text) => {
-                let _ = fs::remove_file(&file);
                 context.out.note("the plan is as it was; nothing is sent");
-                return Ok(Exit::Success);
+                Ok(Exit::Success)
             }
             Ok(text) => match form::parse(&text) {
                 Ok(form) => self.send(&steered, form).await,
@@ -106,26 +95,17 @@ impl Edit {
             },
             Err(error) => Err(error),
         };
-        match sent {
-            Ok(exit) if self.steer.dry_run => {
-                let path = file.display();
-                context.out.note(format!("the edited plan is kept in {path}; send it with --file {path}"));
-                Ok(exit)
-            }
-            Ok(exit) => {
-                let _ = fs::remove_file(&file);
-                Ok(exit)
-            }
-            Err(error) => {
-                if fs::read_to_string(&file).is_ok_and(|text| is_as_it_was(&text)) {
-                    let _ = fs::remove_file(&file);
-                } else {
-                    // What somebody has written is not lost.
-                    context.out.warn(format!("the edited plan is kept in {}", file.display()));
-                }
-                Err(error)
-            }
+        // What somebody has written is not lost.
+        let is_edited = fs::read_to_string(&file).is_ok_and(|text| !is_as_it_was(&text));
+        let path = file.display();
+        if is_edited && sent.is_err() {
+            context.out.warn(format!("the edited plan is kept in {path}"));
+        } else if is_edited && self.steer.dry_run {
+            context.out.note(format!("the edited plan is kept in {path}; send it with --file {path}"));
+        } else {
+            let _ = fs::remove_file(&file);
         }
+        sent
     }
 
     async fn send(&self, steered: &Steered<'_>, form: Form) -> Result<Exit, CliError> {
@@ -133,20 +113,16 @@ impl Edit {
             SteerArgs { dry_run: self.steer.dry_run, expected_seq: self.steer.expected_seq.or(form.seq) };
         let plan = form.into_wire().map_err(CliError::Usage)?;
         let done = format!("the plan of {} is edited", steered.what());
-        let message = |frame: Frame| pb::EditPlanRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
-            plan: Some(plan),
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&steer, Verb::Concerns, &done, message).await
+        let message = framed!(EditPlanRequest { plan: Some(plan) });
+        steered.give(&steer, "concerns", &done, message).await
     }
 }
 
 /// The node and its plan.
-fn planned<'a>(graph: &'a GraphSnapshot, of: &Steered<'_>) -> Result<(&'a GraphNode, &'a GraphPlan), CliError> {
+fn planned<'a>(
+    graph: &'a GraphSnapshot,
+    of: &Steered<'_>,
+) -> Result<(&'a GraphNode, &'a GraphPlan), CliError> {
     let (node, what) = (graph.nodes.iter().find(|node| Some(node.id) == of.node), of.what());
     let node = node.ok_or_else(|| CliError::Usage(format!("the run has no {what}")))?;
     let none = || match node.strategy {
@@ -158,22 +134,16 @@ fn planned<'a>(graph: &'a GraphSnapshot, of: &Steered<'_>) -> Result<(&'a GraphN
     node.plan.as_deref().map(|plan| (node, plan)).ok_or_else(|| CliError::Usage(none()))
 }
 
-/// The plan in a file, in the form that `plan show` prints.
-pub(super) fn from_file(file: &Path) -> Result<pb::PlanEdit, CliError> {
-    let (text, name) = read(file)?;
-    let form = form::parse(&text).map_err(|why| CliError::Usage(format!("{name}: {why}")))?;
-    form.into_wire().map_err(|why| CliError::Usage(format!("{name}: {why}")))
+/// The plan in a file, or on stdin for `-`.
+fn read(file: &Path) -> Result<Form, CliError> {
+    let text = text_from(file, "the plan", RUN_REQUEST_BYTES)?;
+    form::parse(&text).map_err(|why| CliError::Usage(format!("{}: {why}", name_of(file))))
 }
 
-/// The text of a file, and its name.
-fn read(file: &Path) -> Result<(String, String), CliError> {
-    let name = if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() };
-    let text = match file == Path::new("-") {
-        true => text_of(io::stdin(), RUN_REQUEST_BYTES),
-        false => fs::File::open(file).map_err(|e| e.to_string()).and_then(|f| text_of(f, RUN_REQUEST_BYTES)),
-    };
-    let cannot = |why| CliError::Usage(format!("the plan cannot be read from {name}: {why}"));
-    Ok((text.map_err(cannot)?, name))
+/// The same as a request has it.
+pub(super) fn from_file(file: &Path) -> Result<pb::PlanEdit, CliError> {
+    let name = name_of(file);
+    read(file)?.into_wire().map_err(|why| CliError::Usage(format!("{name}: {why}")))
 }
 
 /// Writes a new file, readable by its owner only.
@@ -208,5 +178,5 @@ async fn edited(file: &Path) -> Result<String, CliError> {
             return Err(CliError::Usage(format!("the editor {editor:?} cannot be started: {error}")));
         }
     }
-    Ok(read(file)?.0)
+    text_from(file, "the plan", RUN_REQUEST_BYTES)
 }

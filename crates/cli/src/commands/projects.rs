@@ -9,7 +9,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use super::follow::now;
-use crate::Context;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
@@ -38,8 +38,10 @@ pub(crate) struct Projects {
 #[derive(Debug, Subcommand)]
 enum Action {
     Update(change::Update),
-    Archive(change::Archive),
-    Unarchive(change::Unarchive),
+    /// Archive projects: they take no new runs and documents, and can still be read
+    Archive(change::Which),
+    /// Make archived projects active again
+    Unarchive(change::Which),
     Delete(change::Delete),
 }
 
@@ -65,8 +67,8 @@ impl Projects {
         match &self.action {
             None => self.list(context).await,
             Some(Action::Update(update)) => update.run(context).await,
-            Some(Action::Archive(archive)) => archive.run(context).await,
-            Some(Action::Unarchive(unarchive)) => unarchive.run(context).await,
+            Some(Action::Archive(which)) => which.set(context, ProjectStatus::Archived).await,
+            Some(Action::Unarchive(which)) => which.set(context, ProjectStatus::Active).await,
             Some(Action::Delete(delete)) => delete.run(context).await,
         }
     }

@@ -5,8 +5,8 @@ use serde_json::json;
 use tree_agent_maintenance::{MaintenanceError, Rebuilt, rebuild};
 
 use super::store::{RunArgs, StoreArgs, failed};
-use crate::Context;
 use crate::cluster::chain;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::List;

@@ -8,12 +8,13 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use crate::client::Client;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::value::RunRef;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// Print what a run returned: its synthesis
 ///

@@ -1,14 +1,13 @@
 //! `retry`: does an ended node again.
 
 use clap::Args;
-use tree_agent_proto::v1 as pb;
 
 use super::set_budget::LimitArgs;
-use super::steer::{Frame, NodeArg, SteerArgs, Steered};
+use super::steer::{NodeArg, SteerArgs, Steered, framed};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::preview::Verb;
-use crate::{Context, complete};
 
 /// Do an ended node again, with everything below it
 ///
@@ -34,16 +33,11 @@ impl Retry {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
         let done = format!("{} is done again", steered.what());
-        let message = |frame: Frame| pb::RetryNodeRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
+        let message = framed!(RetryNodeRequest {
             guidance: self.guidance.clone(),
             model: self.model.clone(),
-            budget: self.limits.subtree(),
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&self.steer, Verb::Reruns, &done, message).await
+            budget: self.limits.subtree()
+        });
+        steered.give(&self.steer, "re-runs", &done, message).await
     }
 }

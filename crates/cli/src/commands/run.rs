@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::TypedValueParser;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{Budgets, RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy};
-use tree_agent_event_gateway::STRATEGIES;
 use tree_agent_model::Switch;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -15,25 +14,20 @@ use tree_agent_runtime::channel::Connector;
 use uuid::Uuid;
 
 use super::budget::{BudgetArgs, PlanArgs};
-use super::follow::{Events, Followed, Synthesis, conclude, follow};
-use super::import::{DocumentFolder, Selection, check_folder};
+use super::estimate::Asked;
+use super::follow::{Reconnect, answer, leave};
+use super::import::{DocumentFolder, Selection, check_folder, whole};
 use super::objective::ObjectiveArgs;
 use super::search_args::SearchArgs;
-use super::watch::Reconnect;
 use super::{estimate, models};
-use crate::client::watch::Wanted;
 use crate::client::{Client, summary};
 use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
+use crate::complete;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::value::key_value;
+use crate::value::{key_value, strategies};
 use crate::view::paint::count;
-use crate::{Context, complete, interrupt};
-
-/// The strategies that a server of this version has.
-pub(super) fn strategies() -> PossibleValuesParser {
-    PossibleValuesParser::new(STRATEGIES.iter().map(|strategy| strategy.as_str()))
-}
 
 /// Give an objective and get the answer
 ///
@@ -127,7 +121,7 @@ impl Run {
             } else {
                 models::of_server(context).await?
             };
-            return list.print(context);
+            return models::print(context, &list);
         }
         // Everything that can be wrong here is found before anything is written anywhere.
         let (budgets, search) = self.limits()?;
@@ -159,13 +153,10 @@ impl Run {
         let client = context.connect().await?;
         let interrupt = interrupt()?;
         match self.on(context, &client, asked, &interrupt).await? {
-            Outcome::Done(exit) => return Ok(exit),
-            Outcome::Left(id) => {
-                context.out.note(format!("run {id} continues; watch it again with `tree-agent watch {id}`"));
-            }
-            Outcome::NotStarted => {}
+            Outcome::Done(exit) => Ok(exit),
+            Outcome::Left(id) => Ok(leave(context, id)),
+            Outcome::NotStarted => Ok(Exit::Interrupted),
         }
-        Ok(Exit::Interrupted)
     }
 
     /// The limits that were given for the strategy. A flag that means nothing to it is an error.
@@ -271,18 +262,9 @@ impl Run {
                 return Ok(Outcome::NotStarted);
             }
         };
-        if self.detach {
-            context.out.done(&run, || run.run_id.to_string())?;
-            return Ok(Outcome::Done(Exit::Success));
-        }
-        let (id, policy) = (run.run_id, self.reconnect.policy());
-        match follow(context, client, id, Wanted::default(), policy, Events::Progress, interrupt).await? {
-            Followed::Interrupted => Ok(Outcome::Left(id)),
-            Followed::Ended(end) => {
-                let synthesis = self.out.as_deref().map_or(Synthesis::Print, Synthesis::Write);
-                conclude(context, client, id, &end, synthesis).await.map(Outcome::Done)
-            }
-        }
+        let (policy, how) = (self.reconnect.policy(), (self.detach, self.out.as_deref()));
+        let exit = answer(context, client, &run, policy, how, interrupt).await?;
+        Ok(exit.map_or(Outcome::Left(run.run_id), Outcome::Done))
     }
 
     async fn context(&self, context: &Context, client: &Client) -> Result<RunContext, CliError> {
@@ -312,18 +294,6 @@ pub(super) async fn context_of(client: &Client, keys: &[String]) -> Result<RunCo
         _ => Scope::MultiProject,
     };
     Ok(RunContext { scope, project_ids })
-}
-
-/// A run as it was asked for.
-pub(super) struct Asked {
-    /// With every default of this program.
-    pub(super) spec: RunSpec,
-    /// What was given; the server fills in the rest.
-    pub(super) budgets: pb::Budgets,
-    /// The same of a search.
-    pub(super) search: Option<pb::SearchConfig>,
-    /// Whether the answer is verified; none if that is left to the server.
-    pub(super) verify: Option<bool>,
 }
 
 /// How the command ended.
@@ -358,10 +328,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
 
 /// The name of a folder, also of `.` and `..`.
 pub(super) fn folder_name(dir: &Path) -> Result<String, CliError> {
-    let whole = dir
-        .canonicalize()
-        .map_err(|e| CliError::Usage(format!("the folder {} cannot be opened: {e}", dir.display())))?;
-    Ok(whole.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()))
+    Ok(whole(dir)?.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()))
 }
 
 /// An error unless a file can be made at `path`.

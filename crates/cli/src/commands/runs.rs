@@ -10,13 +10,12 @@ use clap::Args;
 use self::filter::Filter;
 pub(super) use self::row::Names;
 use self::row::{HEADERS, cells, titled};
-use super::follow::now;
-use super::watch::Reconnect;
+use super::follow::{Reconnect, now};
 use crate::client::find::NO_RUNS;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Rows;
-use crate::{Context, interrupt};
 
 /// List runs, newest first
 ///

@@ -36,20 +36,21 @@ use self::taking_over::NewSearch;
 use super::budget::BudgetArgs;
 use super::export::unusable;
 use super::follow::{Events, Followed, follow};
-use super::import::{DocumentFolder, Selection, check_folder};
+use super::import::{DocumentFolder, Selection, check_folder, whole};
 use super::models;
 use super::objective::ObjectiveArgs;
 use super::run::folder_name;
 use super::search_args::SearchArgs;
+use crate::client::Client;
 use crate::client::reconnect::Policy;
 use crate::client::watch::{End, Wanted};
-use crate::client::Client;
 use crate::cluster::{Access, Cluster, Data, RoleFlags, chain};
+use crate::complete;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::count;
 use crate::view::printable::one_line;
-use crate::{Context, complete, interrupt};
 
 /// Notices about a folder that are told; further ones are counted.
 const NAMED: usize = 10;
@@ -137,7 +138,8 @@ impl From<CliError> for Left {
 impl Search {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         if self.model == models::HELP {
-            return models::of_this_process(&self.roles.models(), self.scripted).await?.print(context);
+            let list = models::of_this_process(&self.roles.models(), self.scripted).await?;
+            return models::print(context, &list);
         }
         // Everything that can be wrong here is found before anything is written anywhere.
         let mut spec = self.spec()?;
@@ -191,10 +193,7 @@ impl Search {
 
 /// The folder `root` within the folder `docs` of documents, which is not imported.
 fn within(root: &Path, docs: &Path) -> Result<Option<PathBuf>, CliError> {
-    let whole = docs
-        .canonicalize()
-        .map_err(|e| CliError::Usage(format!("the folder {} cannot be opened: {e}", docs.display())))?;
-    match root.strip_prefix(&whole) {
+    match root.strip_prefix(whole(docs)?) {
         Ok(path) if path.as_os_str().is_empty() => Err(CliError::Usage(
             "--dir and --root-dir are the same folder; name another one for what the search writes".into(),
         )),

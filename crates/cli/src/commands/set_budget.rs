@@ -6,12 +6,11 @@ use clap::{Args, Parser};
 use tree_agent_proto::v1 as pb;
 
 use super::budget::micros;
-use super::steer::{Frame, PartArg, SteerArgs, Steered};
-use crate::Context;
+use super::steer::{PartArg, SteerArgs, Steered, framed};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::duration;
-use crate::view::preview::Verb;
 
 /// Change what a live run, or a part of it, may use
 ///
@@ -101,14 +100,16 @@ impl LimitArgs {
             limits: LimitArgs,
         }
         let flags = text.split(',').map(|limit| format!("--{}", limit.trim()));
+        let hint = "give max-tokens, max-cost, max-tool-calls or max-time, such as max-tokens=40000";
         let parsed = Limits::try_parse_from(flags).map_err(|error| {
             let words = error.to_string();
-            words.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+            let why = words.lines().next().unwrap_or_default().trim_start_matches("error: ");
+            format!("{why}; {hint}")
         })?;
-        match parsed.limits.subtree() {
-            Some(_) => Ok(parsed.limits),
-            None => Err("give max-tokens, max-cost, max-tool-calls or max-time, such as max-tokens=40000".into()),
+        if parsed.limits.subtree().is_none() {
+            return Err(hint.to_owned());
         }
+        Ok(parsed.limits)
     }
 }
 
@@ -145,15 +146,8 @@ impl SetBudget {
         };
         let steered = Steered::find(context, &self.part.run, self.part.node.as_deref()).await?;
         let done = format!("the budgets of {} are changed", steered.what());
-        let message = |frame: Frame| pb::SetBudgetRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
-            change: Some(change),
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&self.steer, Verb::Concerns, &done, message).await
+        let message = framed!(SetBudgetRequest { change: Some(change) });
+        steered.give(&self.steer, "concerns", &done, message).await
     }
 }
 

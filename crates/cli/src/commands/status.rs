@@ -6,7 +6,7 @@ use tree_agent_contract::{Budgets, Strategy};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
-use crate::Context;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::paint::{Paint, duration};

@@ -1,18 +1,19 @@
 //! What the commands to a live run have in common: they are previewed, sent once, and answered.
 
 use clap::Args;
-use serde::Serialize;
+use serde_json::json;
 use tree_agent_contract::{NodeId, RunId};
 use tree_agent_proto::{Wire, v1 as pb};
 use uuid::Uuid;
 
 use crate::client::{Call, Client, present};
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
-use crate::view::preview::{Preview, Verb};
+use crate::view::preview::Preview;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// The run to steer.
 #[derive(Debug, Args)]
@@ -64,6 +65,21 @@ pub(super) struct Frame {
     pub(super) validate_only: bool,
 }
 
+/// A request to steer, with the frame that every one has.
+macro_rules! framed {
+    ($request:ident { $($field:ident: $value:expr),* $(,)? }) => {
+        |frame: $crate::commands::steer::Frame| tree_agent_proto::v1::$request {
+            run_id: frame.run_id,
+            node_id: frame.node_id,
+            request_id: frame.request_id,
+            expected_seq: frame.expected_seq,
+            validate_only: frame.validate_only,
+            $($field: $value),*
+        }
+    };
+}
+pub(super) use framed;
+
 /// An answer to a command.
 pub(super) trait Answer {
     /// What came of it, and the fork that it made, if it made one.
@@ -94,17 +110,6 @@ impl Answer for pb::RetryNodeResponse {
     }
 }
 
-/// A command that was carried out, as JSON.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Applied<'a> {
-    run_id: &'a str,
-    request_id: &'a str,
-    seq: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fork_run_id: Option<&'a str>,
-}
-
 /// A run, or a node of it, about to be steered.
 pub(super) struct Steered<'a> {
     pub(super) context: &'a Context,
@@ -129,11 +134,12 @@ impl<'a> Steered<'a> {
         Ok(Self { context, client, run, node })
     }
 
-    /// Gives the command: once, however often its answer is lost. `done` says in words what has happened then.
+    /// Gives the command: once, however often its answer is lost. `does` and `done` say in words what it
+    /// will do and has done.
     pub(super) async fn give<C: Call<Response: Answer>>(
         &self,
         args: &SteerArgs,
-        verb: Verb,
+        does: &str,
         done: &str,
         message: impl FnOnce(Frame) -> C,
     ) -> Result<Exit, CliError> {
@@ -153,13 +159,16 @@ impl<'a> Steered<'a> {
             if out.is_json() {
                 out.json(&preview)?;
             } else {
-                preview.lines(verb).into_iter().try_for_each(|line| out.line(line))?;
+                preview.lines(does).into_iter().try_for_each(|line| out.line(line))?;
             }
             return Ok(Exit::Success);
         }
         if out.is_json() {
-            let Frame { run_id, request_id, .. } = &frame;
-            out.json(&Applied { run_id, request_id, seq: outcome.seq, fork_run_id: fork.as_deref() })?;
+            let mut json = json!({"runId": frame.run_id, "requestId": frame.request_id, "seq": outcome.seq});
+            if let Some(fork) = fork {
+                json["forkRunId"] = fork.into();
+            }
+            out.json(&json)?;
         } else if let Some(fork) = fork.as_deref().map(one_line) {
             out.line(format!("run {} has ended; {fork} goes on from its end: {done}", self.run))?;
             out.note(format!("watch it with `tree-agent watch {fork}`"));

@@ -1,13 +1,11 @@
 //! `stop`: ends the work of a node.
 
 use clap::Args;
-use tree_agent_proto::v1 as pb;
 
-use super::steer::{Frame, NodeArg, SteerArgs, Steered};
-use crate::Context;
+use super::steer::{NodeArg, SteerArgs, Steered, framed};
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::view::preview::Verb;
 
 /// Stop a node and combine the existing results
 ///
@@ -29,14 +27,7 @@ impl Stop {
         let steered = Steered::find(context, &self.node.run, Some(&self.node.node)).await?;
         let rest = if self.discard { "discarded" } else { "combined" };
         let done = format!("{} is stopped; the existing results are {rest}", steered.what());
-        let message = |frame: Frame| pb::StopNodeRequest {
-            run_id: frame.run_id,
-            node_id: frame.node_id,
-            discard: self.discard,
-            request_id: frame.request_id,
-            expected_seq: frame.expected_seq,
-            validate_only: frame.validate_only,
-        };
-        steered.give(&self.steer, Verb::Concerns, &done, message).await
+        let message = framed!(StopNodeRequest { discard: self.discard });
+        steered.give(&self.steer, "concerns", &done, message).await
     }
 }

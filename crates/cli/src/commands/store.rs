@@ -67,20 +67,9 @@ impl RunArgs {
 
 /// The ids of the runs that are meant. A part of an id must fit one run only.
 pub(crate) async fn find(store: &dyn Archives, runs: &[RunRef]) -> Result<Vec<RunId>, CliError> {
-    let mut ids = None;
-    let mut found = Vec::with_capacity(runs.len());
-    for run in runs {
-        if let RunRef::Id(id) = run {
-            found.push(*id);
-            continue;
-        }
-        let ids = match &ids {
-            Some(ids) => ids,
-            None => ids.insert(all_ids(store).await?),
-        };
-        found.push(find_in(ids, run)?);
-    }
-    Ok(found)
+    let is_whole = runs.iter().all(|run| matches!(run, RunRef::Id(_)));
+    let ids = if is_whole { Vec::new() } else { all_ids(store).await? };
+    runs.iter().map(|run| find_in(&ids, run)).collect()
 }
 
 /// The one id among `ids`, oldest first, that `run` means.

@@ -5,7 +5,7 @@ use serde_json::json;
 use tree_agent_maintenance::{Report, UnknownType, verify};
 
 use super::store::{RunArgs, StoreArgs, failed};
-use crate::Context;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::List;

@@ -1,19 +1,17 @@
 //! `watch`: a run, live, until it ends.
 
-use std::time::Duration;
-
 use clap::Args;
 
 use super::events::Only;
-use super::follow::{Events, Followed, Synthesis, conclude, follow};
+use super::follow::{Events, Followed, Reconnect, Synthesis, conclude, follow, leave};
 use super::runs::Names;
-use crate::client::reconnect::Policy;
 use crate::client::watch::Wanted;
+use crate::complete;
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::value::{RunRef, duration};
+use crate::value::RunRef;
 use crate::view::printable::one_line;
-use crate::{Context, complete, interrupt};
 
 /// Watch a run until it ends
 ///
@@ -31,20 +29,6 @@ pub(crate) struct Watch {
     only: Only,
     #[command(flatten)]
     reconnect: Reconnect,
-}
-
-/// How long to keep trying when the connection is lost.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Reconnect {
-    /// How long to keep trying when the connection is lost
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
-    give_up_after: Duration,
-}
-
-impl Reconnect {
-    pub(crate) fn policy(&self) -> Policy {
-        Policy { give_up_after: self.give_up_after, ..Policy::default() }
-    }
 }
 
 impl Watch {
@@ -69,12 +53,7 @@ impl Watch {
         let policy = self.reconnect.policy();
         match follow(context, &client, run, wanted, policy, Events::Answer, &interrupt).await? {
             Followed::Ended(end) => conclude(context, &client, run, &end, Synthesis::Mention).await,
-            Followed::Interrupted => {
-                context
-                    .out
-                    .note(format!("run {run} continues; watch it again with `tree-agent watch {run}`"));
-                Ok(Exit::Interrupted)
-            }
+            Followed::Interrupted => Ok(leave(context, run)),
         }
     }
 }

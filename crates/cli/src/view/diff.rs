@@ -129,34 +129,19 @@ fn tree(nodes: &[NodeDiff], shown: Nodes) -> Vec<Line> {
 
 /// The lines to show, each with its depth.
 fn items(nodes: &[NodeDiff], shown: Nodes) -> Vec<(usize, Item<'_>)> {
-    // For each node the place after everything below it, and whether all of that is the same.
-    let mut ends = vec![nodes.len(); nodes.len()];
-    let mut same = vec![false; nodes.len()];
-    let mut open: Vec<usize> = Vec::new();
-    let close =
-        |at: usize, end: usize, ends: &mut Vec<usize>, same: &mut Vec<bool>, parent: Option<&usize>| {
-            ends[at] = end;
-            if let Some(parent) = parent.filter(|_| !same[at]) {
-                same[*parent] = false;
-            }
-        };
-    for (at, node) in nodes.iter().enumerate() {
-        while let Some(ended) = open.pop_if(|ended| nodes[*ended].depth >= node.depth) {
-            close(ended, at, &mut ends, &mut same, open.last());
-        }
-        same[at] = node.comparison == NodeComparison::Same;
-        open.push(at);
-    }
-    while let Some(ended) = open.pop() {
-        close(ended, nodes.len(), &mut ends, &mut same, open.last());
-    }
+    // The place after everything below a node.
+    let end = |at: usize| {
+        let below = nodes[at + 1..].iter().take_while(|below| below.depth > nodes[at].depth);
+        at + 1 + below.count()
+    };
+    let is_same = |at: usize| nodes[at..end(at)].iter().all(|node| node.comparison == NodeComparison::Same);
     let mut items = Vec::new();
     let mut at = 0;
     while let Some(node) = nodes.get(at) {
         let mut next = at;
         if shown == Nodes::Folded && node.depth > 0 {
-            while nodes.get(next).is_some_and(|other| other.depth == node.depth && same[next]) {
-                next = ends[next];
+            while nodes.get(next).is_some_and(|other| other.depth == node.depth) && is_same(next) {
+                next = end(next);
             }
         }
         let item = if next > at + 1 { Item::Same(next - at) } else { Item::Node(node) };

@@ -8,15 +8,6 @@ use super::paint::count;
 use super::printable::one_line;
 use super::usage::{dollars, grouped};
 
-/// What a command does to the nodes that it concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    /// It is about them.
-    Concerns,
-    /// They are done again.
-    Reruns,
-}
-
 /// A preview of a command to a run.
 pub(crate) struct Preview<'a> {
     pub(crate) run_id: &'a str,
@@ -24,13 +15,9 @@ pub(crate) struct Preview<'a> {
 }
 
 impl Preview<'_> {
-    /// `re-runs 3 nodes, about 7 calls, about $0.12; reuses 41`, and a line for each note.
-    pub(crate) fn lines(&self, verb: Verb) -> Vec<String> {
+    /// What a command does, such as `concerns` or `re-runs`: `re-runs 3 nodes, about 7 calls, about $0.12; reuses 41`, and a line for each note.
+    pub(crate) fn lines(&self, does: &str) -> Vec<String> {
         let preview = self.preview;
-        let does = match verb {
-            Verb::Concerns => "concerns",
-            Verb::Reruns => "re-runs",
-        };
         let mut parts = vec![format!("{does} {}", count(preview.node_count as usize, "node"))];
         if preview.stopped_calls > 0 {
             parts.push(format!("stops {} in flight", count(preview.stopped_calls as usize, "call")));
@@ -62,37 +49,22 @@ fn about(micros: u64) -> String {
 
 impl Serialize for Preview<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let pb::CommandPreview {
-            seq,
-            node_ids,
-            node_count,
-            stopped_calls,
-            calls,
-            reused_nodes,
-            tokens,
-            cost_micros,
-            notes,
-        } = self.preview;
-        let pb::RoleCalls { plan, execute, aggregate, research, pick, verify } = calls.unwrap_or_default();
-        let preview = json!({
-            "seq": seq,
-            "nodeIds": node_ids,
-            "nodeCount": node_count,
-            "stoppedCalls": stopped_calls,
+        let (preview, calls) = (self.preview, self.preview.calls.unwrap_or_default());
+        let shown = json!({
+            "seq": preview.seq,
+            "nodeIds": preview.node_ids,
+            "nodeCount": preview.node_count,
+            "stoppedCalls": preview.stopped_calls,
             "calls": {
-                "plan": plan,
-                "execute": execute,
-                "aggregate": aggregate,
-                "research": research,
-                "pick": pick,
-                "verify": verify,
+                "plan": calls.plan, "execute": calls.execute, "aggregate": calls.aggregate,
+                "research": calls.research, "pick": calls.pick, "verify": calls.verify,
             },
-            "reusedNodes": reused_nodes,
-            "tokens": tokens,
-            "costMicros": cost_micros,
-            "notes": notes,
+            "reusedNodes": preview.reused_nodes,
+            "tokens": preview.tokens,
+            "costMicros": preview.cost_micros,
+            "notes": preview.notes,
         });
-        json!({"runId": self.run_id, "preview": preview}).serialize(serializer)
+        json!({"runId": self.run_id, "preview": shown}).serialize(serializer)
     }
 }
 
@@ -100,8 +72,8 @@ impl Serialize for Preview<'_> {
 mod tests {
     use super::*;
 
-    fn words(preview: &pb::CommandPreview, verb: Verb) -> Vec<String> {
-        Preview { run_id: "r", preview }.lines(verb)
+    fn words(preview: &pb::CommandPreview, does: &str) -> Vec<String> {
+        Preview { run_id: "r", preview }.lines(does)
     }
 
     #[test]
@@ -116,15 +88,15 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(
-            words(&retry, Verb::Reruns),
+            words(&retry, "re-runs"),
             ["re-runs 3 nodes, about 7 calls, about $0.12; reuses 41", "note: 1 step of later bands began"]
         );
         let pause = pb::CommandPreview { node_count: 1, stopped_calls: 2, ..Default::default() };
         assert_eq!(
-            words(&pause, Verb::Concerns),
+            words(&pause, "concerns"),
             ["concerns 1 node, stops 2 calls in flight, no call of its own"]
         );
         let free = pb::CommandPreview { cost_micros: 0, ..retry };
-        assert!(words(&free, Verb::Reruns)[0].contains("about 9,000 tokens"));
+        assert!(words(&free, "re-runs")[0].contains("about 9,000 tokens"));
     }
 }

@@ -226,7 +226,7 @@ async fn a_plan_is_shown_and_edited_as_yaml() {
     let shown = tree_agent(&url, &["plan", "show", &run, &node], None).await;
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
     let shown = stdout(&shown);
-    for part in ["seq: 10", "title: Read the first offer", "- every cost is named", "id: \"s0\""] {
+    for part in ["seq: 10", "title: \"Read the first offer\"", "- \"every cost is named\"", "id: \"s0\""] {
         assert!(shown.contains(part), "{part:?} is not in:\n{shown}");
     }
     let edited = format!("{shown}      - title: Read the second offer\n");
@@ -435,7 +435,7 @@ async fn a_fork_is_previewed_and_sent_with_its_edits_in_order() {
     }
     let wrong = tree_agent(&url, &["fork", &run, "--budget", &node, "max-nodes=3"], None).await;
     assert_eq!(code(&wrong), 2);
-    assert!(stderr(&wrong).contains("is no limit of a node; give max-tokens"), "{}", stderr(&wrong));
+    assert!(stderr(&wrong).contains("'--max-nodes' found; give max-tokens"), "{}", stderr(&wrong));
 
     let details = ErrorDetails::with_bad_request_violation("request_id", "was used before");
     let answer = Status::with_error_details(Code::AlreadyExists, "request_id was used before", details);

@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use crate::support::fake::{Call, Fake, Then, document_id, log, message, run_id};
-use pty_process::blocking::Command;
 use crate::support::terminal::{PATIENCE, Terminal};
+use pty_process::blocking::Command;
 use tree_agent_contract::RunStatus;
 use vt100::Screen;
 

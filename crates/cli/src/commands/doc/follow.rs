@@ -1,17 +1,20 @@
 //! `doc --follow`: a document as it grows, through any failure.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use tonic::{Response, Status, Streaming};
 use tree_agent_contract::{DocumentId, RunId};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
 
 use crate::client::Client;
-use crate::client::reconnect::{Broken, Policy, Retries, resume_pause};
+use crate::client::reconnect::{self, Follower, Next, Policy};
+use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::List;
-use crate::{Context, interrupt};
 
 /// A piece of text as `-o json` and `-o jsonl` print it.
 #[derive(Debug, Serialize)]
@@ -22,14 +25,6 @@ struct PieceJson<'a> {
     /// The text takes the place of what came before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     replaces: bool,
-}
-
-/// How one stream ended.
-enum Ended {
-    /// Nothing more will be written.
-    Whole,
-    /// The server asked to call again.
-    Asked,
 }
 
 /// What is followed.
@@ -48,78 +43,64 @@ pub(super) async fn follow(
     from: From,
     policy: Policy,
 ) -> Result<Exit, CliError> {
-    let list = context.out.list();
-    let From { document: id, run, byte: at } = from;
-    let follower = Follower { context, client, id, run, at, retries: Retries::new(policy), list };
+    let From { document, run, byte: at } = from;
+    let mut printed = Printed { context, document, run, at, list: context.out.list() };
     let interrupt = interrupt()?;
     tokio::select! {
-        result = follower.run() => result,
-        () = interrupt.cancelled() => Ok(Exit::Interrupted),
+        ended = reconnect::follow(&client, policy, &mut printed) => ended?,
+        () = interrupt.cancelled() => return Ok(Exit::Interrupted),
     }
+    printed.list.finish()?;
+    Ok(Exit::Success)
 }
 
-struct Follower<'a> {
+struct Printed<'a> {
     context: &'a Context,
-    client: Client,
-    id: DocumentId,
+    document: DocumentId,
     run: Option<RunId>,
     /// Where the text that was printed ends.
     at: u64,
-    retries: Retries,
     list: List<'a>,
 }
 
-impl Follower<'_> {
-    async fn run(mut self) -> Result<Exit, CliError> {
-        loop {
-            let broken = match self.stream().await? {
-                Ok(Ended::Whole) => {
-                    self.list.finish()?;
-                    return Ok(Exit::Success);
-                }
-                Ok(Ended::Asked) => {
-                    tokio::time::sleep(resume_pause()).await;
-                    continue;
-                }
-                Err(broken) => broken,
-            };
-            let reason = self.retries.reason(&self.client, broken, false).await?;
-            let Some(pause) = self.retries.pause() else {
-                let server = self.context.server.clone();
-                let reason = format!("{reason}; the text that was printed ends at byte {}", self.at);
-                return Err(CliError::Unreachable { server, reason });
-            };
-            self.context.out.note(format!("connection lost ({reason}); trying again in {pause:.1?}"));
-            tokio::time::sleep(pause).await;
-        }
-    }
+impl Follower for Printed<'_> {
+    type Message = pb::WatchDocumentResponse;
+    type End = ();
 
-    /// One stream, from its opening to its end. The outer error is final, the inner one is a broken connection.
-    async fn stream(&mut self) -> Result<Result<Ended, Broken>, CliError> {
+    async fn open(&self, client: &Client) -> Result<Response<Streaming<pb::WatchDocumentResponse>>, Status> {
         let request = pb::WatchDocumentRequest {
-            document_id: self.id.to_wire(),
+            document_id: self.document.to_wire(),
             after_bytes: self.at,
             run_id: self.run.map_or_else(String::new, |run| run.to_wire()),
         };
-        let mut documents = self.client.documents();
-        let mut stream = match self.retries.open(&self.client, documents.watch_document(request)).await {
-            Ok(stream) => stream,
-            Err(broken) => return Ok(Err(broken)),
-        };
-        let mut asked = false;
-        loop {
-            match self.retries.message(&mut stream).await {
-                Ok(Some(answer)) => match answer.message {
-                    Some(Message::Text(piece)) => self.print(&piece)?,
-                    Some(Message::ResumeHint(_)) => asked = true,
-                    Some(Message::Document(_) | Message::Heartbeat(_)) | None => {}
-                },
-                Ok(None) => return Ok(Ok(if asked { Ended::Asked } else { Ended::Whole })),
-                Err(broken) => return Ok(Err(broken)),
-            }
-        }
+        client.documents().watch_document(request).await
     }
 
+    async fn take(&mut self, answer: pb::WatchDocumentResponse) -> Result<Next<()>, CliError> {
+        match answer.message {
+            Some(Message::Text(piece)) => self.print(&piece)?,
+            Some(Message::ResumeHint(_)) => return Ok(Next::Again),
+            Some(Message::Document(_) | Message::Heartbeat(_)) | None => {}
+        }
+        Ok(Next::More)
+    }
+
+    /// Nothing more will be written.
+    async fn closed(&mut self, _: &Client) -> Result<Next<()>, CliError> {
+        Ok(Next::End(()))
+    }
+
+    async fn lost(&mut self, reason: String, pause: Duration) {
+        self.context.out.note(format!("connection lost ({reason}); trying again in {pause:.1?}"));
+    }
+
+    fn given_up(&self, reason: String) -> CliError {
+        let reason = format!("{reason}; the text that was printed ends at byte {}", self.at);
+        CliError::Unreachable { server: self.context.server.clone(), reason }
+    }
+}
+
+impl Printed<'_> {
     fn print(&mut self, piece: &pb::DocumentText) -> Result<(), CliError> {
         if piece.replaces {
             if self.at > 0 {

@@ -5,10 +5,11 @@ use serde::Serialize;
 use tree_agent_proto::v1 as pb;
 
 use super::SummaryJson;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// Search the documents of projects, best first
 #[derive(Debug, Args)]

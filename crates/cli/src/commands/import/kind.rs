@@ -20,42 +20,25 @@ pub(super) enum Kind {
     Pdf,
 }
 
-const MARKDOWN: &[&str] = &["md", "markdown", "mdown", "mkd", "mkdn", "mdx"];
-const TEXT: &[&str] = &["txt", "text", "rst", "adoc", "asciidoc", "org", "textile"];
+const MARKDOWN: &str = "md markdown mdown mkd mkdn mdx";
+const TEXT: &str = "txt text rst adoc asciidoc org textile";
 /// Names of texts that usually have no extension.
-const TEXT_NAMES: &[&str] = &[
-    "README",
-    "CHANGELOG",
-    "CHANGES",
-    "NEWS",
-    "LICENSE",
-    "COPYING",
-    "NOTICE",
-    "AUTHORS",
-    "CONTRIBUTING",
-    "TODO",
-];
-const CODE: &[&str] = &[
-    "bash", "bat", "bzl", "c", "cc", "cjs", "clj", "cljs", "cmake", "cpp", "cr", "cs", "css", "cts", "cu",
-    "cxx", "d", "dart", "el", "elm", "erl", "ex", "exs", "f90", "fish", "fs", "fsi", "fsx", "glsl", "go",
-    "gradle", "graphql", "groovy", "h", "hcl", "hh", "hpp", "hrl", "hs", "hxx", "java", "jl", "js", "jsx",
-    "kt", "kts", "less", "lisp", "lua", "m", "mjs", "ml", "mli", "mm", "mts", "nim", "nix", "pas", "php",
-    "pl", "pm", "proto", "ps1", "py", "pyi", "r", "rb", "rkt", "rs", "sass", "scala", "scm", "scss", "sh",
-    "sol", "sql", "svelte", "swift", "tcl", "tf", "toml", "ts", "tsx", "v", "vb", "vhd", "vhdl", "vue",
-    "wat", "wgsl", "yaml", "yml", "zig", "zsh",
-];
+const TEXT_NAMES: &str = "README CHANGELOG CHANGES NEWS LICENSE COPYING NOTICE AUTHORS CONTRIBUTING TODO";
+const CODE: &str = "bash bat bzl c cc cjs clj cljs cmake cpp cr cs css cts cu cxx d dart el elm erl ex exs f90 fish fs \
+    fsi fsx glsl go gradle graphql groovy h hcl hh hpp hrl hs hxx java jl js jsx kt kts less lisp lua m \
+    mjs ml mli mm mts nim nix pas php pl pm proto ps1 py pyi r rb rkt rs sass scala scm scss sh sol sql \
+    svelte swift tcl tf toml ts tsx v vb vhd vhdl vue wat wgsl yaml yml zig zsh";
 /// Names of source code that usually has no extension.
-const CODE_NAMES: &[&str] =
-    &["BUILD", "CONTAINERFILE", "DOCKERFILE", "GEMFILE", "JUSTFILE", "MAKEFILE", "RAKEFILE", "WORKSPACE"];
-const HTML: &[&str] = &["html", "htm", "xhtml"];
-const PDF: &[&str] = &["pdf"];
+const CODE_NAMES: &str = "BUILD CONTAINERFILE DOCKERFILE GEMFILE JUSTFILE MAKEFILE RAKEFILE WORKSPACE";
+const HTML: &str = "html htm xhtml";
+const PDF: &str = "pdf";
 
 impl Kind {
     /// The type of the file with this name; none for a type that is not imported.
     pub(super) fn of(file: &Path) -> Option<Self> {
         let Some(extension) = file.extension() else {
             let name = file.file_name()?.to_string_lossy().to_ascii_uppercase();
-            let is_in = |names: &[&str]| names.contains(&name.as_str());
+            let is_in = |names: &str| names.split(' ').any(|known| known == name);
             return is_in(TEXT_NAMES)
                 .then_some(Self::Text)
                 .or_else(|| is_in(CODE_NAMES).then_some(Self::Code));
@@ -69,7 +52,7 @@ impl Kind {
             (PDF, Self::Pdf),
         ]
         .into_iter()
-        .find(|(extensions, _)| extensions.contains(&extension.as_str()))
+        .find(|(extensions, _)| extensions.split(' ').any(|known| known == extension))
         .map(|(_, kind)| kind)
     }
 

@@ -14,16 +14,6 @@ use super::parts::Part;
 use crate::client::{Client, present};
 use crate::error::CliError;
 
-/// A document that is in the project already.
-#[derive(Debug)]
-struct Stored {
-    id: String,
-    path: String,
-    title: String,
-    content_hash: String,
-    import: Option<pb::DocumentImport>,
-}
-
 /// A project before an import into it.
 pub(super) struct Project<'a> {
     client: &'a Client,
@@ -34,9 +24,9 @@ pub(super) struct Project<'a> {
     /// The name of this import.
     source: String,
     /// Documents that no import wrote, by path.
-    others: HashMap<String, Stored>,
+    others: HashMap<String, pb::DocumentSummary>,
     /// Documents that imports wrote, by file.
-    imported: HashMap<String, Vec<Stored>>,
+    imported: HashMap<String, Vec<pb::DocumentSummary>>,
 }
 
 impl<'a> Project<'a> {
@@ -71,14 +61,7 @@ impl<'a> Project<'a> {
         }
     }
 
-    fn note(&mut self, document: pb::DocumentSummary) {
-        let stored = Stored {
-            id: document.document_id,
-            path: document.path,
-            title: document.title,
-            content_hash: document.content_hash,
-            import: document.import,
-        };
+    fn note(&mut self, stored: pb::DocumentSummary) {
         match &stored.import {
             Some(import) => self.imported.entry(import.file.clone()).or_default().push(stored),
             None => drop(self.others.insert(stored.path.clone(), stored)),
@@ -136,8 +119,10 @@ impl<'a> Project<'a> {
     pub(super) async fn remove_but(&self, file: &str, parts: &[Part]) -> Result<usize, CliError> {
         let mut removed = 0;
         for stored in self.imported.get(file).into_iter().flatten() {
-            let owned = stored.import.as_ref().is_some_and(|import| import.source == self.source);
-            if owned && !parts.iter().any(|part| part.path == stored.path) && self.remove(stored).await? {
+            if self.owns(stored)
+                && !parts.iter().any(|part| part.path == stored.path)
+                && self.remove(stored).await?
+            {
                 removed += 1;
             }
         }
@@ -146,18 +131,19 @@ impl<'a> Project<'a> {
 
     /// The files of which this import wrote documents before.
     pub(super) fn files(&self) -> impl Iterator<Item = &str> {
-        let owned =
-            |stored: &Stored| stored.import.as_ref().is_some_and(|import| import.source == self.source);
-        self.imported
-            .iter()
-            .filter(move |(_, stored)| stored.iter().any(owned))
-            .map(|(file, _)| file.as_str())
+        let owned = |(_, stored): &(_, &Vec<_>)| stored.iter().any(|document| self.owns(document));
+        self.imported.iter().filter(owned).map(|(file, _)| file.as_str())
+    }
+
+    /// True if this import wrote the document before.
+    fn owns(&self, document: &pb::DocumentSummary) -> bool {
+        document.import.as_ref().is_some_and(|import| import.source == self.source)
     }
 
     /// Removes a document, unless somebody else has written it since.
-    async fn remove(&self, stored: &Stored) -> Result<bool, CliError> {
+    async fn remove(&self, stored: &pb::DocumentSummary) -> Result<bool, CliError> {
         let message = pb::DeleteDocumentRequest {
-            document_id: stored.id.clone(),
+            document_id: stored.document_id.clone(),
             import_source: self.source.clone(),
             allow_missing: true,
         };

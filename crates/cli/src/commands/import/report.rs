@@ -10,7 +10,7 @@ use tree_agent_contract::ProjectId;
 
 use super::folder::{Reason, Skipped};
 use super::kind::Kind;
-use crate::Context;
+use crate::context::Context;
 use crate::screen::{FRAME, Live};
 use crate::view::line::Line;
 use crate::view::paint::{Paint, count};

@@ -55,9 +55,6 @@ impl Format {
 pub(crate) struct ConvertFile {
     #[arg(value_enum)]
     format: Format,
-    /// Address space in MiB
-    #[arg(long, default_value_t = MEMORY_MIB)]
-    memory_mib: u64,
     /// Seconds of processor time
     #[arg(long, default_value_t = PROCESSOR_SECONDS)]
     seconds: u64,
@@ -96,7 +93,7 @@ impl ConvertFile {
     /// waiting.
     fn limit(&self) {
         for (resource, most) in [
-            (Resource::As, self.memory_mib.saturating_mul(1024 * 1024)),
+            (Resource::As, MEMORY_MIB * 1024 * 1024),
             (Resource::Cpu, self.seconds),
             (Resource::Core, 0),
             (Resource::Fsize, 0),
@@ -170,17 +167,11 @@ impl Converter {
                 Ok(Converted { title: title.to_owned(), text: text.to_owned() })
             }
             Some(AT_FAULT) => Err(failed(answer.into_owned())),
-            _ => {
-                Err(failed(format!("cannot be converted: its {} is broken, or needs too much", name(format))))
-            }
+            _ => Err(failed(format!(
+                "cannot be converted: its {} is broken, or needs too much",
+                format.name().to_uppercase()
+            ))),
         }
-    }
-}
-
-const fn name(format: Format) -> &'static str {
-    match format {
-        Format::Html => "HTML",
-        Format::Pdf => "PDF",
     }
 }
 

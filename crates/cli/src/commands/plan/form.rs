@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
+use serde_saphyr::options::DuplicateKeyPolicy;
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphStep};
 use tree_agent_contract::search::StepSearch;
 use tree_agent_contract::{Profile, ResultKind, StepStatus, Strategy, SubtreeBudget};
@@ -36,7 +36,6 @@ use crate::view::printable::one_line;
 #[serde(deny_unknown_fields)]
 pub(super) struct Form {
     /// The event after which the plan looked like the one that was edited.
-    #[serde(default)]
     pub(super) seq: Option<u64>,
     summary: String,
     bands: Vec<Band>,
@@ -62,19 +61,13 @@ struct Step {
     reason: String,
     #[serde(default)]
     done_when: Vec<String>,
-    #[serde(default)]
     strategy: Option<Strategy>,
-    #[serde(default)]
     search: Option<Search>,
-    #[serde(default)]
     branch: Option<String>,
-    #[serde(default)]
     budget: Option<Limits>,
     /// What it should return: document, json or hybrid.
-    #[serde(default)]
     deliverable: Option<ResultKind>,
     /// The ability that its model needs: fast, balanced or powerful.
-    #[serde(default)]
     profile: Option<Profile>,
 }
 
@@ -82,15 +75,11 @@ struct Step {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
-    #[serde(default)]
     max_tokens: Option<u64>,
     /// US dollars, as a number or a text.
-    #[serde(default)]
     max_cost: Option<String>,
-    #[serde(default)]
     max_tool_calls: Option<u64>,
     /// Such as 10m.
-    #[serde(default)]
     max_time: Option<String>,
 }
 
@@ -98,38 +87,18 @@ struct Limits {
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Search {
-    #[serde(default = "max_depth")]
-    max_depth: u32,
-    #[serde(default = "max_nodes")]
-    max_nodes: u32,
+    max_depth: Option<u32>,
+    max_nodes: Option<u32>,
 }
 
 const fn parallel() -> bool {
     true
 }
 
-fn max_depth() -> u32 {
-    StepSearch::default().max_depth
-}
-
-fn max_nodes() -> u32 {
-    StepSearch::default().max_nodes
-}
-
 /// Reads a plan. An error says what is wrong, and where.
 pub(super) fn parse(text: &str) -> Result<Form, String> {
-    // Deep nesting and references that multiply would cost more than the text is long.
-    let bounds = serde_saphyr::budget! {
-        max_depth: 16,
-        max_nodes: 1_000_000,
-        max_aliases: 0,
-        max_anchors: 0,
-        max_documents: 1,
-    };
     let options = serde_saphyr::options! {
-        budget: bounds,
         duplicate_keys: DuplicateKeyPolicy::Error,
-        merge_keys: MergeKeyPolicy::Error,
         strict_booleans: true,
         with_snippet: false,
     };
@@ -172,7 +141,11 @@ impl Band {
 
 impl Step {
     fn into_wire(self) -> Result<pb::StepEdit, String> {
-        let search = |Search { max_depth, max_nodes }: Search| StepSearch { max_depth, max_nodes }.to_wire();
+        let default = StepSearch::default();
+        let search = |search: Search| StepSearch {
+            max_depth: search.max_depth.unwrap_or(default.max_depth),
+            max_nodes: search.max_nodes.unwrap_or(default.max_nodes),
+        };
         let budget = self.budget.map(Limits::into_wire).transpose();
         let budget = budget.map_err(|why| format!("the budget of step {:?}: {why}", self.title))?;
         Ok(pb::StepEdit {
@@ -181,7 +154,7 @@ impl Step {
             reason: self.reason,
             success_criteria: self.done_when,
             strategy: self.strategy.map(|strategy| strategy.to_wire()),
-            search: self.search.map(search),
+            search: self.search.map(|limits| search(limits).to_wire()),
             branch_id: self.branch,
             budget,
             deliverable: self.deliverable.map(|kind| kind.to_wire()),
@@ -201,13 +174,13 @@ pub(super) fn write(node: &GraphNode, plan: &GraphPlan, seq: u64) -> String {
          bands:\n",
         node.id,
         one_line(&node.title),
-        scalar(&plan.summary),
+        quoted(&plan.summary),
     );
     for band in &plan.bands {
         let _ = writeln!(
             out,
             "  - goal: {}\n    parallel: {}\n    steps:",
-            scalar(&band.goal),
+            quoted(&band.goal),
             band.parallelizable
         );
         for step in &band.steps {
@@ -221,13 +194,13 @@ fn write_step(out: &mut String, step: &GraphStep) {
     if step.status != StepStatus::Pending {
         let _ = writeln!(out, "      # {}: leave it as it is", step.status);
     }
-    let _ = writeln!(out, "      - id: {}", yaml(&Value::from(step.step_id.as_str())));
+    let _ = writeln!(out, "      - id: {}", quoted(step.step_id.as_str()));
     let mut line = |key: &str, value: String| {
         let _ = writeln!(out, "        {key}: {value}");
     };
-    line("title", scalar(&step.title));
+    line("title", quoted(&step.title));
     if !step.reason.is_empty() {
-        line("reason", scalar(&step.reason));
+        line("reason", quoted(&step.reason));
     }
     if let Some(strategy) = step.strategy {
         line("strategy", strategy.to_string());
@@ -236,7 +209,7 @@ fn write_step(out: &mut String, step: &GraphStep) {
         line("search", format!("{{max_depth: {}, max_nodes: {}}}", search.max_depth, search.max_nodes));
     }
     if let Some(branch) = &step.branch_id {
-        line("branch", scalar(branch));
+        line("branch", quoted(branch));
     }
     if let Some(budget) = step.budget.as_ref().filter(|budget| !budget.is_empty()) {
         line("budget", format!("{{{}}}", limits(budget)));
@@ -251,14 +224,14 @@ fn write_step(out: &mut String, step: &GraphStep) {
         line("done_when", String::new());
     }
     for criterion in &step.success_criteria {
-        let _ = writeln!(out, "          - {}", scalar(criterion));
+        let _ = writeln!(out, "          - {}", quoted(criterion));
     }
 }
 
 /// `max_tokens: 5000, max_time: 10m`
 fn limits(budget: &SubtreeBudget) -> String {
     let dollars = |micros: u64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    let time = |ms| yaml(&Value::from(humantime::format_duration(Duration::from_millis(ms)).to_string()));
+    let time = |ms| quoted(&humantime::format_duration(Duration::from_millis(ms)).to_string());
     let limits = [
         budget.max_tokens.map(|n| format!("max_tokens: {n}")),
         budget.max_cost_micros.map(|n| format!("max_cost: {}", dollars(n))),
@@ -268,15 +241,9 @@ fn limits(budget: &SubtreeBudget) -> String {
     limits.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A text, without quotes where it needs none.
-fn scalar(text: &str) -> String {
-    let is_word = |c: char| {
-        c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | ',' | '(' | ')' | '/' | '\'' | '?')
-    };
-    let begins = text.starts_with(|c: char| c.is_alphabetic());
-    // Words such as `yes` and `null` mean something else to YAML.
-    let is_plain = begins && text.contains(' ') && !text.ends_with(' ') && text.chars().all(is_word);
-    if is_plain { text.to_owned() } else { yaml(&Value::from(text)) }
+/// A text in quotes.
+fn quoted(text: &str) -> String {
+    yaml(&Value::from(text))
 }
 
 #[cfg(test)]
@@ -353,7 +320,7 @@ mod tests {
         assert_eq!((budget.max_tokens, budget.max_cost_micros), (Some(5_000), Some(120_000)));
         assert_eq!((budget.max_tool_calls, budget.max_wall_clock_ms), (None, Some(5_400_000)));
         assert!(
-            text.contains("# completed: leave it as it is") && text.contains("title: Read the offers"),
+            text.contains("# completed: leave it as it is") && text.contains("title: \"Read the offers\""),
             "{text}"
         );
     }

@@ -9,10 +9,11 @@ use tree_agent_proto::{Wire, v1 as pb};
 
 use super::ProjectJson;
 use crate::client::Client;
+use crate::complete;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::printable::one_line;
-use crate::{Context, complete};
 
 /// Change the name, the description or the rules of a project
 ///
@@ -49,20 +50,6 @@ Examples:
   tree-agent projects update handbook --deny-tools create_document,files__write_file
   tree-agent projects update handbook --read-only on --allow-tools \"\"";
 
-/// Archive projects: they take no new runs and documents, and can still be read
-#[derive(Debug, Args)]
-pub(super) struct Archive {
-    #[command(flatten)]
-    which: Which,
-}
-
-/// Make archived projects active again
-#[derive(Debug, Args)]
-pub(super) struct Unarchive {
-    #[command(flatten)]
-    which: Which,
-}
-
 /// Delete projects with their documents, for good
 ///
 /// A project that live runs use is kept, unless --force is given. Runs keep their own documents.
@@ -75,8 +62,9 @@ pub(super) struct Delete {
     force: bool,
 }
 
+/// Several projects.
 #[derive(Debug, Args)]
-struct Which {
+pub(super) struct Which {
     /// The projects (names or ids)
     #[arg(value_name = "PROJECT", required = true, add = complete::projects())]
     projects: Vec<String>,
@@ -123,18 +111,6 @@ impl Update {
     }
 }
 
-impl Archive {
-    pub(super) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        self.which.set(context, ProjectStatus::Archived).await
-    }
-}
-
-impl Unarchive {
-    pub(super) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        self.which.set(context, ProjectStatus::Active).await
-    }
-}
-
 impl Delete {
     pub(super) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
@@ -162,7 +138,8 @@ impl Which {
         Ok(found)
     }
 
-    async fn set(&self, context: &Context, status: ProjectStatus) -> Result<Exit, CliError> {
+    /// Changes their status.
+    pub(super) async fn set(&self, context: &Context, status: ProjectStatus) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let mut list = context.out.list();
         for project in self.find(&client).await? {

@@ -7,10 +7,9 @@ use tree_agent_proto::v1 as pb;
 
 use crate::client::Client;
 use crate::commands::follow::now;
-use crate::commands::run::strategies;
 use crate::complete;
 use crate::error::CliError;
-use crate::value::{RunRef, When, when};
+use crate::value::{RunRef, When, strategies, when};
 
 /// Filters; a run must pass all of them.
 #[derive(Debug, Args)]

@@ -3,37 +3,23 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunId, RunSummary};
-use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use super::row::{EXPENDABLE, HEADERS, Names, cells};
-use crate::Context;
 use crate::client::Client;
 use crate::client::reconnect::Policy;
 use crate::client::watch_runs::{self, Change};
 use crate::commands::follow::now;
+use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::screen::{FRAME, Live, window};
 use crate::view::paint::{Paint, Palette, fit};
 use crate::view::printable::one_line;
 use crate::view::table::Table;
-
-/// A change as `-o jsonl` prints it.
-#[derive(Serialize)]
-#[serde(tag = "change", rename_all = "camelCase", rename_all_fields = "camelCase")]
-enum ChangeJson<'a> {
-    /// A run that is new to the list.
-    Added { run: &'a RunSummary },
-    /// A run as it is now.
-    Changed { run: &'a RunSummary },
-    /// A run that is no longer in the list.
-    Removed { run_id: RunId },
-}
 
 /// Shows the runs that match `filter` as a `list` and how they change, until `interrupt` is cancelled.
 pub(super) async fn watch(
@@ -58,10 +44,10 @@ pub(super) async fn watch(
             () = interrupt.cancelled() => return Ok(Exit::Interrupted),
             change = changes.recv() => match change {
                 Some(Ok(change)) => {
-                    if let Change::Added(run) | Change::Changed(run) = &change
+                    if let Change::Added { run } | Change::Changed { run } = &change
                         && !out.is_json()
                     {
-                        list.names.learn(client, std::slice::from_ref(run)).await?;
+                        list.names.learn(client, std::slice::from_ref(&**run)).await?;
                     }
                     if screen.is_none() {
                         list.print(context, &change)?;
@@ -99,15 +85,6 @@ fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
     }
 }
 
-impl ChangeJson<'_> {
-    fn run_id(&self) -> String {
-        match self {
-            Self::Added { run } | Self::Changed { run } => run.run_id.to_wire(),
-            Self::Removed { run_id } => run_id.to_wire(),
-        }
-    }
-}
-
 /// The list as it is now.
 pub(super) struct List {
     runs: HashMap<RunId, RunSummary>,
@@ -132,32 +109,23 @@ impl List {
     /// Prints one change where nothing can be drawn.
     fn print(&mut self, context: &Context, change: &Change) -> Result<(), CliError> {
         let out = &context.out;
-        let json = match change {
-            Change::Added(run) => ChangeJson::Added { run },
-            Change::Changed(run) => ChangeJson::Changed { run },
-            Change::Removed(run_id) => ChangeJson::Removed { run_id: *run_id },
-            Change::CaughtUp => {
-                if self.runs.is_empty() && !self.is_whole {
-                    out.note(&self.nothing);
-                }
-                return Ok(());
-            }
+        match change {
+            Change::CaughtUp if self.runs.is_empty() && !self.is_whole => out.note(&self.nothing),
+            Change::CaughtUp => {}
             Change::Reconnecting(reason) => {
                 out.note(format!("connection lost ({}); trying again", one_line(reason)));
-                return Ok(());
             }
-        };
-        match (out.is_json(), change) {
-            (true, _) => out.json(&json),
-            (false, Change::Added(run) | Change::Changed(run)) => {
+            change if out.is_json() => out.json(change)?,
+            Change::Removed { run_id } => out.line(format!("{run_id} removed"))?,
+            Change::Added { run } | Change::Changed { run } => {
                 let mut table = Table::new(HEADERS);
                 table.push(cells(run, &self.names, now(), false));
                 let headers = usize::from(std::mem::replace(&mut self.has_headers, true));
                 let mut lines = table.render(out.palette(), usize::MAX).into_iter().skip(headers);
-                lines.try_for_each(|line| out.line(line))
+                lines.try_for_each(|line| out.line(line))?;
             }
-            (false, _) => out.line(format!("{} removed", json.run_id())),
         }
+        Ok(())
     }
 
     fn take(&mut self, change: Change) {
@@ -166,11 +134,11 @@ impl List {
                 self.notice = Some(format!("connection lost ({}); trying again", one_line(&reason)));
                 return;
             }
-            Change::Added(run) | Change::Changed(run) => {
+            Change::Added { run } | Change::Changed { run } => {
                 self.runs.insert(run.run_id, *run);
             }
-            Change::Removed(run) => {
-                self.runs.remove(&run);
+            Change::Removed { run_id } => {
+                self.runs.remove(&run_id);
             }
             Change::CaughtUp => self.is_whole = true,
         }
