@@ -91,9 +91,6 @@ pub struct StorageArgs {
     /// Maximum of connections to Postgres.
     #[arg(long, env = "TREE_AGENT_DATABASE_CONNECTIONS", value_name = "N", default_value = "8")]
     pub database_connections: String,
-    /// Shards of a distributed Postgres; an append is a transaction for each shard that it writes to.
-    #[arg(long, env = "TREE_AGENT_DATABASE_SHARDS", value_name = "N", default_value = "1")]
-    pub database_shards: String,
     /// The Redis server, such as redis://host:6379; rediss:// is over TLS.
     #[arg(
         long,
@@ -116,8 +113,6 @@ pub struct StorageConfig {
     pub database_url: String,
     /// Maximum of connections to it.
     pub database_connections: usize,
-    /// Shards of it.
-    pub database_shards: u32,
     /// The Redis server.
     pub redis_url: String,
     /// What authenticates publications over Redis; without it they only say that there is something new in the log.
@@ -130,11 +125,9 @@ impl StorageArgs {
         let remedy = "for example postgres://tree_agent@127.0.0.1:5432/tree_agent";
         let connections =
             problems.number("TREE_AGENT_DATABASE_CONNECTIONS", &self.database_connections, 2..=1_000);
-        let shards = problems.number("TREE_AGENT_DATABASE_SHARDS", &self.database_shards, 1..=4_096);
         StorageConfig {
             database_url: problems.required("TREE_AGENT_DATABASE_URL", self.database_url.as_deref(), remedy),
             database_connections: connections as usize,
-            database_shards: shards as u32,
             redis_url: self.redis_url.clone(),
             fanout_key: Secret {
                 variable: "TREE_AGENT_FANOUT_KEY",

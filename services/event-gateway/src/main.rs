@@ -98,11 +98,7 @@ async fn main() -> anyhow::Result<()> {
         tracing::info!("TREE_AGENT_FANOUT_KEY is not set: events of watched runs are read from Postgres");
     }
     let readiness = Readiness::new();
-    let pool = PoolConfig {
-        max_connections: storage.database_connections,
-        shards: storage.database_shards,
-        ..PoolConfig::default()
-    };
+    let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
         PostgresStore::connect(&storage.database_url, pool).await
     });

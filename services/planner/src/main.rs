@@ -57,11 +57,7 @@ async fn main() -> anyhow::Result<()> {
     config.role.check_keys().await.context("a language model cannot be used")?;
     let (listener, shutdown) = startup.listen().await?;
     let readiness = Readiness::new();
-    let pool = PoolConfig {
-        max_connections: storage.database_connections,
-        shards: storage.database_shards,
-        ..PoolConfig::default()
-    };
+    let pool = PoolConfig { max_connections: storage.database_connections, ..PoolConfig::default() };
     let connecting = retry::until_connected(&readiness, "store", StoreError::is_transient, async || {
         PostgresStore::connect(&storage.database_url, pool).await
     });

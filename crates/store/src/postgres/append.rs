@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
-use futures::{StreamExt, stream};
 use tree_agent_contract::ids::EventId;
 use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
@@ -14,7 +13,6 @@ use super::columns::{Columns, json};
 use super::commands::END_INBOXES;
 use super::connection::Connection;
 use super::forks;
-use super::shards::by_shard;
 use super::types::{Json, Time};
 use crate::batch;
 use crate::error::StoreError;
@@ -27,23 +25,23 @@ impl EventLog for PostgresStore {
         if appends.is_empty() {
             return Ok(Vec::new());
         }
-        if self.shards == 1 {
-            let all: Vec<&RunAppend> = appends.iter().collect();
-            return self.append_group(&all).await;
-        }
-        let groups = by_shard(&appends, self.shards).into_iter().map(|places| {
-            let (store, appends) = (self.clone(), appends.clone());
-            async move {
-                let group: Vec<&RunAppend> = places.iter().map(|place| &appends[*place]).collect();
-                let outcomes = store.append_group(&group).await?;
-                Ok::<_, StoreError>(places.into_iter().zip(outcomes))
-            }
-        });
-        // None is dropped while it is on its way, also if another one fails: then the whole append is repeated.
-        let written: Vec<_> = stream::iter(groups).buffer_unordered(GROUPS).collect().await;
-        let mut outcomes = vec![AppendOutcome::Fenced; appends.len()];
-        for group in written {
-            group?.for_each(|(place, outcome)| outcomes[place] = outcome);
+        let mut connection = self.connections.take_ordered().await?;
+        let columns = Columns::of(&appends)?;
+        let moved = if !columns.links.is_empty() {
+            connection.begin().await?;
+            let moved = write_all(&mut connection, &appends, &columns).await;
+            connection.end(moved).await?
+        } else if appends.iter().any(|append| append.ends_run()) {
+            write_ends(&mut connection, &appends, &columns).await?
+        } else {
+            let shape = columns.shape();
+            ids(&connection.query(shape.sql(), &columns.params(shape)).await?)
+        };
+        let mut outcomes = Vec::with_capacity(appends.len());
+        for append in appends.iter() {
+            let done =
+                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
+            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
         }
         Ok(outcomes)
     }
@@ -96,34 +94,6 @@ impl EventLog for PostgresStore {
     }
 }
 
-/// Groups of an append that are written at the same time, each over a connection.
-const GROUPS: usize = 4;
-
-impl PostgresStore {
-    /// Writes what belongs to runs of one shard, in one transaction.
-    async fn append_group(&self, appends: &[&RunAppend]) -> Result<Vec<AppendOutcome>, StoreError> {
-        let mut connection = self.connection().await?;
-        let columns = Columns::of(appends)?;
-        let moved = if !columns.links.is_empty() {
-            connection.begin().await?;
-            let moved = write_all(&mut connection, appends, &columns).await;
-            connection.end(moved).await?
-        } else if appends.iter().any(|append| append.ends_run()) {
-            write_ends(&mut connection, appends, &columns).await?
-        } else {
-            let shape = columns.shape();
-            ids(&connection.query(shape.sql(), &columns.params(shape)).await?)
-        };
-        let mut outcomes = Vec::with_capacity(appends.len());
-        for append in appends {
-            let done =
-                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
-            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
-        }
-        Ok(outcomes)
-    }
-}
-
 static READ: OnceLock<String> = OnceLock::new();
 
 /// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
@@ -155,7 +125,7 @@ async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) ->
 /// Writes the parts that pass the fence, within a transaction. Returns the ids of the runs whose head moved, sorted.
 pub(super) async fn write(
     connection: &mut Connection,
-    appends: &[&RunAppend],
+    appends: &[RunAppend],
 ) -> Result<Vec<Uuid>, StoreError> {
     write_all(connection, appends, &Columns::of(appends)?).await
 }
@@ -164,7 +134,7 @@ pub(super) async fn write(
 /// which places the others may have. That is rare: a document has its place when it is created.
 async fn write_all(
     connection: &mut Connection,
-    appends: &[&RunAppend],
+    appends: &[RunAppend],
     columns: &Columns<'_>,
 ) -> Result<Vec<Uuid>, StoreError> {
     let shape = columns.shape();
@@ -182,7 +152,7 @@ async fn write_all(
 }
 
 /// The runs that end with `appends`.
-fn ended(appends: &[&RunAppend]) -> Vec<Uuid> {
+fn ended(appends: &[RunAppend]) -> Vec<Uuid> {
     appends.iter().filter(|append| append.ends_run()).map(|append| append.run_id.0).collect()
 }
 
@@ -191,7 +161,7 @@ fn ended(appends: &[&RunAppend]) -> Vec<Uuid> {
 /// run.
 async fn write_ends(
     connection: &mut Connection,
-    appends: &[&RunAppend],
+    appends: &[RunAppend],
     columns: &Columns<'_>,
 ) -> Result<Vec<Uuid>, StoreError> {
     let shape = columns.shape();

@@ -116,13 +116,13 @@ impl<'a> Columns<'a> {
     /// The columns of `appends`.
     ///
     /// Runs are in the order of their ids, so that two writers lock them in the same order.
-    pub(super) fn of(appends: &[&'a RunAppend]) -> Result<Self, StoreError> {
+    pub(super) fn of(appends: &'a [RunAppend]) -> Result<Self, StoreError> {
         let mut columns = Self::default();
         columns.heads.reserve(appends.len());
         columns.runs.reserve(appends.len());
         columns.events.reserve(appends.iter().map(|append| append.events.len()).sum());
         columns.nodes.reserve(appends.iter().map(|append| append.projection.nodes.len()).sum());
-        let mut order = appends.to_vec();
+        let mut order: Vec<&RunAppend> = appends.iter().collect();
         order.sort_unstable_by_key(|append| append.run_id);
         for append in order {
             let run = append.run_id;

@@ -2,12 +2,14 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, Row, Statement};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls;
@@ -27,8 +29,6 @@ pub struct PoolConfig {
     /// How long a transaction of ours may idle before the server ends it: a process that froze within one must not
     /// keep rows locked. Default 10 s.
     pub idle_timeout: Duration,
-    /// Shards of a distributed Postgres. An append is a transaction for each shard that it writes to. Default 1.
-    pub shards: u32,
 }
 
 impl Default for PoolConfig {
@@ -39,7 +39,6 @@ impl Default for PoolConfig {
             request_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(1),
             idle_timeout: Duration::from_secs(10),
-            shards: 1,
         }
     }
 }
@@ -50,13 +49,8 @@ pub(super) fn parse(
     connect_timeout: Duration,
 ) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
     let (mut config, tls) = tls::parse(url)?;
-    // Plans made for given array lengths cost more to make than they save; and no statement here is worth
-    // compiling to machine code. A plan is kept for long, so it must not depend on tables that were small when it was
-    // made: index look-ups in the order of the given rows always, which is also the order in which rows are locked.
-    let ours = "-c plan_cache_mode=force_generic_plan -c jit=off -c enable_seqscan=off -c enable_hashjoin=off \
-                -c enable_mergejoin=off";
-    let options = config.get_options().map_or_else(|| ours.to_owned(), |theirs| format!("{ours} {theirs}"));
-    config.options(options);
+    // No statement here is worth compiling to machine code.
+    add_options(&mut config, "-c jit=off");
     config.connect_timeout(connect_timeout);
     config.tcp_user_timeout(Duration::from_secs(15));
     config.keepalives_idle(Duration::from_secs(15));
@@ -66,11 +60,30 @@ pub(super) fn parse(
     Ok((config, tls))
 }
 
-/// The pool.
+/// What the statements of appends and claims need. Plans made for given array lengths cost more to make than they save.
+/// A plan is kept for long, so it must not depend on tables that were small when it was made: index look-ups in the
+/// order of the given rows always, which is also the order in which rows are locked.
+const ORDERED: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
+                       -c enable_mergejoin=off";
+
+/// Puts options before those that are there. The last ones count, which are those of the URL.
+fn add_options(config: &mut tokio_postgres::Config, ours: &str) {
+    let options = config.get_options().map_or_else(|| ours.to_owned(), |theirs| format!("{ours} {theirs}"));
+    config.options(options);
+}
+
+/// The pools.
 #[derive(Clone)]
 pub(super) struct Connections {
-    pool: Pool,
-    request_timeout: Duration,
+    /// Connections on which Postgres plans as it likes.
+    free: Pool,
+    /// Connections for appends and claims, see [`ORDERED`].
+    ordered: Pool,
+    /// A permit for each connection that is in use, of either pool.
+    permits: Arc<Semaphore>,
+    /// Calls that wait for a permit.
+    waiting: Arc<AtomicUsize>,
+    limits: PoolConfig,
     /// The connection of renewals, which wait for no other call.
     renewals: Arc<Pipelined>,
 }
@@ -84,28 +97,23 @@ impl Connections {
             ("idle_in_transaction_session_timeout", config.idle_timeout),
         ];
         let limits = limits.map(|(name, limit)| format!("-c {name}={}", limit.as_millis().max(1)));
-        // What the URL says comes last, and counts.
-        let theirs = postgres.get_options().unwrap_or_default();
-        postgres.options(format!("{} {theirs}", limits.join(" ")));
+        add_options(&mut postgres, &limits.join(" "));
         let renewals = Pipelined {
             config: postgres.clone(),
             tls: tls.clone(),
             limits: config,
             open: tokio::sync::Mutex::default(),
         };
-        let manager =
-            Manager::from_config(postgres, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let pool = Pool::builder(manager)
-            .max_size(config.max_connections.max(1))
-            // The one used last: its server process has its plans and tables in the processor's caches.
-            .queue_mode(QueueMode::Lifo)
-            .wait_timeout(Some(config.connect_timeout))
-            .create_timeout(Some(config.connect_timeout))
-            .recycle_timeout(Some(config.connect_timeout))
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|e| StoreError::broken("the Postgres pool cannot be made", e))?;
-        Ok(Self { pool, request_timeout: config.request_timeout, renewals: Arc::new(renewals) })
+        let mut ordered = postgres.clone();
+        add_options(&mut ordered, ORDERED);
+        Ok(Self {
+            free: pool(postgres, tls.clone(), config)?,
+            ordered: pool(ordered, tls, config)?,
+            permits: Arc::new(Semaphore::new(config.max_connections.max(1))),
+            waiting: Arc::default(),
+            limits: config,
+            renewals: Arc::new(renewals),
+        })
     }
 
     /// The rows of the one statement that has a connection of its own. Calls are sent at once, also while earlier ones
@@ -120,26 +128,88 @@ impl Connections {
 
     /// Connections and those who wait for one, by what they do.
     pub(super) fn levels(&self) -> Vec<(&'static str, usize)> {
-        let status = self.pool.status();
+        let (free, ordered) = (self.free.status(), self.ordered.status());
+        let idle = free.available + ordered.available;
         vec![
-            ("max", status.max_size),
-            ("idle", status.available),
-            ("in_use", status.size.saturating_sub(status.available)),
-            ("waiting", status.waiting),
+            ("max", free.max_size),
+            ("idle", idle),
+            ("in_use", (free.size + ordered.size).saturating_sub(idle)),
+            ("waiting", self.waiting.load(Ordering::Relaxed)),
         ]
     }
 
+    /// A connection on which Postgres plans as it likes.
     pub(super) async fn take(&self) -> Result<Connection, StoreError> {
+        self.take_from(&self.free, &self.ordered).await
+    }
+
+    /// A connection for appends and claims.
+    pub(super) async fn take_ordered(&self) -> Result<Connection, StoreError> {
+        self.take_from(&self.ordered, &self.free).await
+    }
+
+    async fn take_from(&self, pool: &Pool, other: &Pool) -> Result<Connection, StoreError> {
         use deadpool_postgres::PoolError;
-        match self.pool.get().await {
+        let late = "no connection to Postgres in time";
+        let waiting = Waiting::among(&self.waiting);
+        let permit = tokio::time::timeout(self.limits.connect_timeout, self.permits.clone().acquire_owned());
+        let permit = permit.await.map_err(|e| StoreError::unavailable(late, e))?;
+        let permit = permit.map_err(|e| StoreError::unavailable(late, e))?;
+        drop(waiting);
+        if pool.status().available == 0 {
+            // A connection more of one kind takes the place of an idle one of the other kind.
+            let mut open = pool.status().size + other.status().size;
+            other.retain(|_, _| {
+                let is_kept = open < self.limits.max_connections;
+                open -= usize::from(!is_kept);
+                is_kept
+            });
+        }
+        match pool.get().await {
             Ok(object) => Ok(Connection {
                 object: Some(object),
-                request_timeout: self.request_timeout,
+                _permit: permit,
+                request_timeout: self.limits.request_timeout,
                 in_transaction: false,
             }),
             Err(PoolError::Backend(e)) => Err(map_error(e)),
-            Err(e) => Err(StoreError::unavailable("no connection to Postgres in time", e)),
+            Err(e) => Err(StoreError::unavailable(late, e)),
         }
+    }
+}
+
+fn pool(
+    postgres: tokio_postgres::Config,
+    tls: MakeRustlsConnect,
+    config: PoolConfig,
+) -> Result<Pool, StoreError> {
+    let manager =
+        Manager::from_config(postgres, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+    Pool::builder(manager)
+        .max_size(config.max_connections.max(1))
+        // The one used last: its server process has its plans and tables in the processor's caches.
+        .queue_mode(QueueMode::Lifo)
+        .wait_timeout(Some(config.connect_timeout))
+        .create_timeout(Some(config.connect_timeout))
+        .recycle_timeout(Some(config.connect_timeout))
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|e| StoreError::broken("the Postgres pool cannot be made", e))
+}
+
+/// Counts a call while it waits.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn among(calls: &'a AtomicUsize) -> Self {
+        calls.fetch_add(1, Ordering::Relaxed);
+        Self(calls)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -192,6 +262,7 @@ pub(super) type Query<'a> = (&'a str, &'a [&'a (dyn ToSql + Sync)]);
 /// A connection on loan. A call that takes too long closes it.
 pub(super) struct Connection {
     object: Option<Object>,
+    _permit: OwnedSemaphorePermit,
     request_timeout: Duration,
     /// True inside a transaction that was begun and not ended.
     in_transaction: bool,

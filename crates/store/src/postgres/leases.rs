@@ -101,7 +101,7 @@ impl Leases for PostgresStore {
         called: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let [limit, called] = [limit, called].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
-        let mut connection = self.connection().await?;
+        let mut connection = self.connections.take_ordered().await?;
         let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit, &called]).await?;
         Ok(rows.iter().map(claim).collect())
     }

@@ -18,7 +18,6 @@ mod projects;
 mod run_lists;
 mod runs;
 mod sessions;
-mod shards;
 mod tls;
 mod types;
 mod versions;
@@ -34,7 +33,6 @@ use connection::{Connection, Connections};
 #[derive(Clone)]
 pub struct PostgresStore {
     connections: Connections,
-    shards: u32,
 }
 
 impl PostgresStore {
@@ -44,7 +42,7 @@ impl PostgresStore {
     /// [`StoreError::Unavailable`] while Postgres cannot be reached; [`StoreError::Broken`] for a malformed URL and
     /// for a schema of another version, with what to do.
     pub async fn connect(url: &str, config: PoolConfig) -> Result<Self, StoreError> {
-        let store = Self { connections: Connections::new(url, config)?, shards: config.shards };
+        let store = Self { connections: Connections::new(url, config)? };
         // At the start, wrong credentials are a wrong setting. Later they are being changed.
         let connection = store.connection().await;
         let mut connection = connection.map_err(|error| match connection::is_refused(&error) {

@@ -147,7 +147,7 @@ async fn insert(
     if rows.is_empty() || !note_request(connection, first.append.run_id, &spec.user_id, request_id).await? {
         return Ok(false);
     }
-    write(connection, &[&first.append]).await?;
+    write(connection, std::slice::from_ref(&first.append)).await?;
     Ok(true)
 }
 

@@ -19,7 +19,6 @@ mod run_lists;
 mod runs;
 mod schema;
 mod sessions;
-mod shards;
 mod tidying;
 mod tls;
 mod upgrade;

@@ -79,31 +79,3 @@ async fn f11_a_wedged_task_is_noticed_and_its_run_reclaimed() {
     cluster.follow(&next).end().await.assert_whole();
     assert_eq!(cluster.writers_of(&run).await, writers, "a late append of the wedged task");
 }
-
-/// As a distributed Postgres is written to: an append is a transaction for each shard. If one of them fails, all are
-/// repeated.
-#[tokio::test(flavor = "multi_thread")]
-async fn f03_appends_by_shard_lose_nothing_and_repeat_nothing() {
-    let shards = ("planner", "TREE_AGENT_DATABASE_SHARDS", "4".to_owned());
-    let lease = Duration::from_secs(30);
-    let options = Options { postgres_proxy: true, lease, settings: vec![shards], ..Options::default() };
-    let cluster = Cluster::start(options).await;
-    let proxy = cluster.to_postgres();
-    for event in ["tree.plan_created", "tree.node_result", "tree.node_aggregated"] {
-        proxy.lose_reply_to(event.as_bytes(), COMMITTED);
-    }
-    let mut runs = Vec::new();
-    for _ in 0..12 {
-        runs.push(cluster.create(MODEL).await);
-    }
-    for run in &runs {
-        let history = cluster.follow(run).end().await;
-        history.assert_whole();
-        assert_eq!(history.nodes(), 13);
-        assert_eq!(cluster.epoch_of(run).await, 1, "nobody had to take over");
-    }
-    assert_eq!(proxy.sprung(), 3, "replies that were lost");
-    let output =
-        cluster.cli("verify --all", |command| command.env("TREE_AGENT_DATABASE_URL", &cluster.database_url));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-}
