@@ -10,12 +10,13 @@ mod chunks;
 mod document_writes;
 pub mod embedded;
 pub mod error;
-mod forks;
+mod logic;
 pub mod ports;
 pub mod postgres;
 mod rows;
 mod schema;
 mod text;
+mod types;
 
 pub use cells::Row;
 pub use error::StoreError;

@@ -33,7 +33,7 @@ pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEven
 pub use projects::{
     NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
 };
-pub(crate) use projects::{USERS_NAMED, parse_rules, parse_status};
+pub(crate) use projects::USERS_NAMED;
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 pub(crate) use sessions::CHAIN;
 pub use sessions::Sessions;

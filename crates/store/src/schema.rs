@@ -7,51 +7,15 @@ use crate::error::StoreError;
 /// The table in which the runner notes what it applied.
 pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 
-const POSTGRES: &[(&str, &str)] = &[
-    ("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql")),
-    ("V2__run_usage", include_str!("../../../migrations/postgres/V2__run_usage.sql")),
-    ("V3__document_offsets", include_str!("../../../migrations/postgres/V3__document_offsets.sql")),
-    ("V4__partitions", include_str!("../../../migrations/postgres/V4__partitions.sql")),
-    ("V5__document_room", include_str!("../../../migrations/postgres/V5__document_room.sql")),
-    ("V6__run_lists", include_str!("../../../migrations/postgres/V6__run_lists.sql")),
-    ("V7__project_requests", include_str!("../../../migrations/postgres/V7__project_requests.sql")),
-    ("V8__driver_leases", include_str!("../../../migrations/postgres/V8__driver_leases.sql")),
-    ("V9__failures", include_str!("../../../migrations/postgres/V9__failures.sql")),
-    ("V30__document_chunks", include_str!("../../../migrations/postgres/V30__document_chunks.sql")),
-    ("V31__commands", include_str!("../../../migrations/postgres/V31__commands.sql")),
-    ("V32__requests", include_str!("../../../migrations/postgres/V32__requests.sql")),
-    ("V33__spelling", include_str!("../../../migrations/postgres/V33__spelling.sql")),
-    ("V34__sessions", include_str!("../../../migrations/postgres/V34__sessions.sql")),
-    ("V35__project_rules", include_str!("../../../migrations/postgres/V35__project_rules.sql")),
-    ("V36__document_tree", include_str!("../../../migrations/postgres/V36__document_tree.sql")),
-    ("V38__replies", include_str!("../../../migrations/postgres/V38__replies.sql")),
-    ("V39__forks", include_str!("../../../migrations/postgres/V39__forks.sql")),
-    ("V41__project_revisions", include_str!("../../../migrations/postgres/V41__project_revisions.sql")),
-];
-
-const EMBEDDED: &[(&str, &str)] = &[
-    ("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql")),
-    ("V2__run_usage", include_str!("../../../migrations/embedded/V2__run_usage.sql")),
-    ("V3__document_offsets", include_str!("../../../migrations/embedded/V3__document_offsets.sql")),
-    ("V4__archives", include_str!("../../../migrations/embedded/V4__archives.sql")),
-    ("V5__run_lists", include_str!("../../../migrations/embedded/V5__run_lists.sql")),
-    ("V6__project_requests", include_str!("../../../migrations/embedded/V6__project_requests.sql")),
-    ("V7__driver_leases", include_str!("../../../migrations/embedded/V7__driver_leases.sql")),
-    ("V8__failures", include_str!("../../../migrations/embedded/V8__failures.sql")),
-    ("V30__document_chunks", include_str!("../../../migrations/embedded/V30__document_chunks.sql")),
-    ("V31__commands", include_str!("../../../migrations/embedded/V31__commands.sql")),
-    ("V32__requests", include_str!("../../../migrations/embedded/V32__requests.sql")),
-    ("V33__spelling", include_str!("../../../migrations/embedded/V33__spelling.sql")),
-    ("V34__sessions", include_str!("../../../migrations/embedded/V34__sessions.sql")),
-    ("V35__project_rules", include_str!("../../../migrations/embedded/V35__project_rules.sql")),
-    ("V36__document_tree", include_str!("../../../migrations/embedded/V36__document_tree.sql")),
-    ("V38__replies", include_str!("../../../migrations/embedded/V38__replies.sql")),
-    ("V39__forks", include_str!("../../../migrations/embedded/V39__forks.sql")),
-    ("V41__project_revisions", include_str!("../../../migrations/embedded/V41__project_revisions.sql")),
-];
+/// Names and texts of migrations, in their order.
+type Files = &'static [(&'static str, &'static str)];
+const POSTGRES: Files =
+    &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
+const EMBEDDED: Files =
+    &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
 
 /// Which set of migrations.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// `migrations/postgres`.
     Postgres,
@@ -60,10 +24,36 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    const fn files(self) -> &'static [(&'static str, &'static str)] {
+    const fn files(self) -> Files {
         match self {
             Dialect::Postgres => POSTGRES,
             Dialect::Embedded => EMBEDDED,
+        }
+    }
+
+    /// The form of this dialect.
+    pub(crate) const fn pick<T: Copy>(self, postgres: T, embedded: T) -> T {
+        match self {
+            Dialect::Postgres => postgres,
+            Dialect::Embedded => embedded,
+        }
+    }
+
+    /// The condition that `column` is one of the ids in the parameter `list`.
+    pub(crate) fn any_id(self, column: &str, list: &str) -> String {
+        match self {
+            Dialect::Postgres => format!("{column} = ANY ({list})"),
+            Dialect::Embedded => {
+                format!("{column} IN (SELECT unhex(replace(value, '-', '')) FROM json_each({list}))")
+            }
+        }
+    }
+
+    /// The condition that `column` is one of the texts in the parameter `list`.
+    pub(crate) fn any_text(self, column: &str, list: &str) -> String {
+        match self {
+            Dialect::Postgres => format!("{column} = ANY ({list})"),
+            Dialect::Embedded => format!("{column} IN (SELECT value FROM json_each({list}))"),
         }
     }
 
@@ -71,6 +61,30 @@ impl Dialect {
     pub(crate) const fn version(self) -> i32 {
         let files = self.files();
         number(files[files.len() - 1].0)
+    }
+
+    /// The version of a store with these migrations, by their numbers and checksums; `place` names it in errors.
+    ///
+    /// # Errors
+    /// [`StoreError::Broken`] if a newer program made it, or one whose migrations were others.
+    pub(crate) fn version_of(self, place: &str, applied: &[(i32, String)]) -> Result<i32, StoreError> {
+        let runner = self.runner()?;
+        let known = |version: i32| runner.get_migrations().iter().find(|m| m.version() == version);
+        if applied.iter().any(|(version, sum)| known(*version).is_some_and(|m| m.checksum().to_string() != *sum)) {
+            return Err(broken(format!(
+                "{place} was made by an earlier version of tree-agent, whose tables this version does not read; use a \
+                 new one, and bring your documents in again with `tree-agent import`"
+            )));
+        }
+        let found = applied.iter().map(|(version, _)| *version).max().unwrap_or(0);
+        if found > self.version() {
+            return Err(broken(format!(
+                "{place} has schema version {found}: it was written by a newer version of tree-agent (this one knows \
+                 {}); use that version, or another place",
+                self.version()
+            )));
+        }
+        Ok(found)
     }
 
     /// A runner over every migration.
@@ -83,6 +97,10 @@ impl Dialect {
             .map_err(|e| StoreError::broken("a migration that is compiled in has a malformed name", e))?;
         Ok(Runner::new(&migrations))
     }
+}
+
+fn broken(message: String) -> StoreError {
+    StoreError::Broken { message, source: None }
 }
 
 /// The number in the name of a migration, `V<number>__<words>`.

@@ -54,9 +54,6 @@ const STOP_WORDS: &[&str] = &[
     "your",
 ];
 
-/// The version of what [`index_text`] makes of a text.
-pub(crate) const INDEX_VERSION: i32 = spelling::VERSION;
-
 /// `text` as it is given to a full-text index: words that look the same are the same. Only letters and digits are left,
 /// because the databases differ in what they take for parts of words, tags, numbers and host names.
 pub(crate) fn index_text(text: &str) -> String {

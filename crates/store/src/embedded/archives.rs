@@ -1,18 +1,20 @@
 //! Archives of runs in SQLite. There are no partitions: pruned rows leave the file when it is next tidied.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use tree_agent_contract::document::{Document, DocumentKind};
+use rusqlite::{Connection, OptionalExtension, params};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
 use super::append::execute;
 use super::connection::{map_error, now};
-use super::operations::{edge, replace_origin};
-use super::runs::note_request;
-use super::{EmbeddedStore, blocking, forks, locked, projection, sessions};
+use super::db::done;
+use super::{EmbeddedStore, blocking, locked};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
+use crate::logic::operations::derive;
+use crate::logic::rows::stored_document;
+use crate::logic::runs::note_request;
+use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
 };
@@ -49,7 +51,7 @@ impl Archives for EmbeddedStore {
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
         self.query(move |db| {
-            if let Some(rows) = forks::document_rows(db, run, after, limit)? {
+            if let Some(rows) = done(forks::document_rows(db, run, after, limit))? {
                 return Ok(rows);
             }
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
@@ -60,7 +62,7 @@ impl Archives for EmbeddedStore {
                 statement.query(params![run.0, after.map(|id| id.0), limit]).map_err(map_error)?;
             let mut documents = Vec::new();
             while let Some(row) = rows.next().map_err(map_error)? {
-                documents.push(document(row)?);
+                documents.push(stored_document(row)?);
             }
             Ok(documents)
         })
@@ -76,7 +78,7 @@ impl Archives for EmbeddedStore {
             if found.head_seq != head_seq || !found.status.is_final() || archived && !deleted {
                 return Ok(false);
             }
-            forks::materialise(tx, run)?;
+            done(forks::materialise(tx, run))?;
             remove(tx, run)?;
             execute(tx, "DELETE FROM tree_agent_replies WHERE run_id = ?1", &[&run.0])?;
             if deleted {
@@ -112,9 +114,9 @@ impl Archives for EmbeddedStore {
         self.write(move |tx| {
             let restored = restore(tx, &record, &events, documents, &chunks, &whole)?;
             if restored {
-                forks::restore(tx, record.run_id, &record.segments, &whole.fork_edits)?;
+                done(forks::restore(tx, record.run_id, &record.segments, &whole.fork_edits))?;
                 execute(tx, "DELETE FROM tree_agent_sessions WHERE run_id = ?1", &[&record.run_id.0])?;
-                sessions::write(tx, record.run_id, &said)?;
+                done(sessions::write(tx, record.run_id, &said))?;
             }
             Ok(restored)
         })
@@ -140,7 +142,7 @@ impl Archives for EmbeddedStore {
     }
 }
 
-fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
+fn record(db: &mut Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> {
     let row = db
         .query_row(
             "SELECT request_id, epoch, head_seq, status, archive_sha256, deleted_at FROM tree_agent_runs WHERE id = ?1",
@@ -171,37 +173,12 @@ fn record(db: &Connection, run: RunId) -> Result<Option<RunRecord>, StoreError> 
             .map_err(|e| StoreError::broken(format!("the status of run {run} cannot be read"), e))?,
         archive_sha256,
         deleted_at: deleted_at.map(Timestamp),
-        segments: forks::segments(db, run)?,
+        segments: done(forks::segments(db, run))?,
     }))
 }
 
-pub(super) fn document(row: &Row<'_>) -> Result<StoredDocument, StoreError> {
-    let id = DocumentId(row.get(0).map_err(map_error)?);
-    let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
-        StoreError::broken(format!("document {id} cannot be read"), e)
-    };
-    let (kind, props): (String, String) = (row.get(1).map_err(map_error)?, row.get(6).map_err(map_error)?);
-    let document = Document {
-        id,
-        kind: kind.parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
-        project_id: None,
-        run_id: Some(RunId(row.get(2).map_err(map_error)?)),
-        path: row.get(3).map_err(map_error)?,
-        title: row.get(4).map_err(map_error)?,
-        body: row.get(5).map_err(map_error)?,
-        props: serde_json::from_str(&props).map_err(|e| broken(e.into()))?,
-        created_at: Timestamp(row.get(7).map_err(map_error)?),
-        updated_at: Timestamp(row.get(8).map_err(map_error)?),
-    };
-    let dropped_bytes = row.get::<_, i64>(9).map_err(map_error)? as u64;
-    let base_seq = row.get::<_, i64>(10).map_err(map_error)? as u64;
-    let created_seq = row.get::<_, i64>(11).map_err(map_error)? as u64;
-    let edge = edge(row, 12).map_err(map_error)?;
-    Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge })
-}
-
 /// Everything of a run except its row.
-fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+fn remove(tx: &Connection, run: RunId) -> Result<(), StoreError> {
     for table in [
         "tree_agent_nodes",
         "tree_agent_plans",
@@ -217,7 +194,7 @@ fn remove(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
 }
 
 fn restore(
-    tx: &Transaction<'_>,
+    tx: &mut Connection,
     record: &RunRecord,
     events: &[StoredEvent],
     documents: Vec<StoredDocument>,
@@ -338,8 +315,6 @@ fn restore(
         )?;
     }
     // A request that has created another run meanwhile finds that one.
-    note_request(tx, run, &spec.user_id, &record.request_id)?;
-    replace_origin(tx, run, whole)?;
-    projection::write(tx, run, &whole.rows)?;
-    Ok(true)
+    done(note_request(tx, run, &spec.user_id, &record.request_id))?;
+    done(derive(tx, run, record.epoch, record.head_seq, whole))
 }

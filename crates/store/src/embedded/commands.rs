@@ -1,19 +1,19 @@
 //! The inbox of a run in SQLite.
 
-use rusqlite::{OptionalExtension, Transaction, params};
-use tree_agent_contract::{Reply, RunId};
+use rusqlite::{Connection, OptionalExtension, params};
+use tree_agent_contract::RunId;
 
 use super::append::execute;
 use super::connection::{map_error, now};
 use crate::LIVE;
-use crate::batch::{self, sent_before};
+use crate::batch::sent_before;
 use crate::error::StoreError;
 use crate::ports::{Answer, Sent, too_late};
 use crate::text::{clean, json_text};
 
 /// Puts the command with this text in the inbox, unless it was sent before or the run has ended.
 pub(super) fn send(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     run: RunId,
     request_id: &str,
     command: &str,
@@ -57,22 +57,8 @@ pub(super) fn send(
     Ok(Sent::Pending(id))
 }
 
-/// The reply to a request, if there is one.
-pub(super) fn reply(
-    db: &rusqlite::Connection,
-    run: RunId,
-    request_id: &str,
-) -> Result<Option<Reply>, StoreError> {
-    let sql = "SELECT reply FROM tree_agent_replies WHERE run_id = ?1 AND request_id = ?2";
-    let found = db
-        .query_row(sql, params![run.0, clean(request_id)], |row| row.get::<_, Option<String>>(0))
-        .optional()
-        .map_err(map_error)?;
-    found.flatten().map(|text| batch::reply(run, request_id, text.as_bytes())).transpose()
-}
-
 /// Answers commands, which leave the inbox.
-pub(super) fn answer(tx: &Transaction<'_>, run: RunId, answers: &[Answer]) -> Result<(), StoreError> {
+pub(super) fn answer(tx: &Connection, run: RunId, answers: &[Answer]) -> Result<(), StoreError> {
     for Answer { id, request_id, reply } in answers {
         execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1 AND id = ?2", params![run.0, id])?;
         execute(
@@ -85,7 +71,7 @@ pub(super) fn answer(tx: &Transaction<'_>, run: RunId, answers: &[Answer]) -> Re
 }
 
 /// Empties the inbox of a run that has ended. What is still in it is refused.
-pub(super) fn end(tx: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+pub(super) fn end(tx: &Connection, run: RunId) -> Result<(), StoreError> {
     execute(tx, "DELETE FROM tree_agent_commands WHERE run_id = ?1", params![run.0])?;
     execute(
         tx,

@@ -1,13 +1,13 @@
 //! Connections, and the meaning of SQLite's errors.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, ffi};
-use tree_agent_contract::Timestamp;
 use tree_agent_contract::text::prefix;
 
 use crate::error::StoreError;
+pub(super) use crate::types::now;
 
 pub(super) fn open(file: &Path) -> Result<Connection, StoreError> {
     let broken =
@@ -60,10 +60,4 @@ pub(super) fn map_error(error: rusqlite::Error) -> StoreError {
         }
         _ => StoreError::broken("the embedded database refused the call", error),
     }
-}
-
-/// The store's clock.
-pub(super) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

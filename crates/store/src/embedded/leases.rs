@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use tree_agent_contract::RunId;
 
 use super::EmbeddedStore;
@@ -253,7 +253,7 @@ impl Leases for EmbeddedStore {
 }
 
 /// Makes the driver the owner of the runs, each in its next epoch.
-fn take(tx: &Transaction<'_>, driver: &str, mut claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
+fn take(tx: &Connection, driver: &str, mut claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
     for claim in &mut claims {
         claim.epoch += 1;
         execute(
@@ -268,7 +268,7 @@ fn take(tx: &Transaction<'_>, driver: &str, mut claims: Vec<Claim>) -> Result<Ve
 
 /// Other drivers whose leases have ended, with the length of these.
 fn gone(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     driver: &str,
     held_since: i64,
     now: i64,
@@ -287,7 +287,7 @@ fn gone(
 
 /// Runs to which a command was sent since they were last claimed, and which nobody owns, still in their old epochs.
 fn called(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     gone: &[(String, i64)],
     now: i64,
     limit: usize,
@@ -318,7 +318,7 @@ fn called(
 }
 
 /// Counts that the lease of a run's driver ended. Returns how often in a row, without progress.
-fn count_expiry(tx: &Transaction<'_>, run: RunId) -> Result<u32, StoreError> {
+fn count_expiry(tx: &Connection, run: RunId) -> Result<u32, StoreError> {
     execute(
         tx,
         "UPDATE tree_agent_runs SET failed_seq = progress_seq, \
@@ -332,7 +332,7 @@ fn count_expiry(tx: &Transaction<'_>, run: RunId) -> Result<u32, StoreError> {
 
 /// Runs of drivers whose leases have ended, still in their old epochs.
 fn orphaned(
-    tx: &Transaction<'_>,
+    tx: &Connection,
     gone: &[(String, i64)],
     now: i64,
     limit: usize,
@@ -366,7 +366,7 @@ fn orphaned(
     Ok(claims)
 }
 
-fn runs(tx: &Transaction<'_>, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<Claim>, StoreError> {
+fn runs(tx: &Connection, sql: &str, params: &[&dyn rusqlite::ToSql]) -> Result<Vec<Claim>, StoreError> {
     let mut statement = tx.prepare_cached(sql).map_err(map_error)?;
     let rows = statement.query_map(params, claim);
     rows.and_then(Iterator::collect).map_err(map_error)

@@ -5,40 +5,28 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::connection::map_error;
-use super::documents;
 use crate::error::StoreError;
 use crate::schema::{Dialect, HISTORY_TABLE};
 
 pub(super) fn run(connection: &mut Connection, data_dir: &Path) -> Result<(), StoreError> {
-    let known = Dialect::Embedded.version();
-    let found = version(connection).map_err(map_error)?;
-    if found > known {
-        return Err(StoreError::Broken {
-            message: format!(
-                "the data directory {} has schema version {found}: it was written by a newer version of tree-agent \
-                 (this one knows {known}); use that version, or choose another data directory",
-                data_dir.display()
-            ),
-            source: None,
-        });
+    let place = format!("the data directory {}", data_dir.display());
+    let applied = applied(connection).map_err(map_error)?;
+    if Dialect::Embedded.version_of(&place, &applied)? < Dialect::Embedded.version() {
+        let migrated = Dialect::Embedded.runner()?.set_grouped(true).run(connection);
+        migrated.map_err(|e| StoreError::broken(format!("{place} could not be migrated"), e))?;
     }
-    if found < known {
-        Dialect::Embedded.runner()?.set_grouped(true).run(connection).map_err(|e| {
-            StoreError::broken(format!("the data directory {} could not be migrated", data_dir.display()), e)
-        })?;
-    }
-    let transaction = connection.transaction().map_err(map_error)?;
-    documents::index_again(&transaction)?;
-    transaction.commit().map_err(map_error)
+    Ok(())
 }
 
-fn version(connection: &Connection) -> Result<i32, rusqlite::Error> {
+/// The migrations that were applied.
+fn applied(connection: &Connection) -> Result<Vec<(i32, String)>, rusqlite::Error> {
     let there = connection
         .query_row("SELECT 1 FROM sqlite_master WHERE name = ?1", [HISTORY_TABLE], |_| Ok(()))
         .optional()?;
     if there.is_none() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
-    connection
-        .query_row(&format!("SELECT COALESCE(max(version), 0) FROM {HISTORY_TABLE}"), [], |row| row.get(0))
+    let sql = format!("SELECT version, CAST(checksum AS TEXT) FROM {HISTORY_TABLE}");
+    let mut statement = connection.prepare(&sql)?;
+    statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }

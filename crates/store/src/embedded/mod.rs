@@ -7,24 +7,18 @@ mod append;
 mod archives;
 mod commands;
 mod connection;
-mod documents;
-mod forks;
+mod db;
 mod leases;
 mod migrate;
-mod operations;
 mod projection;
-mod projects;
 mod run_documents;
-mod run_lists;
-mod runs;
-mod sessions;
-mod versions;
+mod search;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 use tokio::sync::Semaphore;
 use tree_agent_security::private_files;
 
@@ -115,15 +109,25 @@ impl EmbeddedStore {
     /// Runs `work` in a transaction. An error rolls it back.
     async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write_if(|_| true, work).await
+    }
+
+    /// Runs `work` in a transaction, which is rolled back after an error and if `is_kept` is false for what it returns.
+    async fn write_if<T: Send + 'static>(
+        &self,
+        is_kept: fn(&T) -> bool,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = self.inner.clone();
         blocking(move || {
             let mut writer = locked(&inner.writer);
-            let transaction =
-                writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(map_error)?;
-            let value = work(&transaction)?;
-            transaction.commit().map_err(map_error)?;
+            let transaction = Transaction::begin(&mut writer, "BEGIN IMMEDIATE")?;
+            let value = work(transaction.0)?;
+            if is_kept(&value) {
+                transaction.0.execute_batch("COMMIT").map_err(map_error)?;
+            }
             Ok(value)
         })
         .await
@@ -132,20 +136,20 @@ impl EmbeddedStore {
     /// Runs `work` on a connection that sees the last commit.
     async fn query<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = self.inner.clone();
         let _permit = self.inner.reading.acquire().await;
         blocking(move || {
             let Some(file) = &inner.file else {
-                return work(&locked(&inner.writer));
+                return work(&mut locked(&inner.writer));
             };
             let free = locked(&inner.readers).pop();
-            let reader = match free {
+            let mut reader = match free {
                 Some(reader) => reader,
                 None => connection::open(file)?,
             };
-            let result = work(&reader);
+            let result = work(&mut reader);
             locked(&inner.readers).push(reader);
             result
         })
@@ -156,6 +160,26 @@ impl EmbeddedStore {
 impl std::fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EmbeddedStore").field("file", &self.inner.file).finish_non_exhaustive()
+    }
+}
+
+/// A transaction, which is rolled back unless it was committed.
+struct Transaction<'a>(&'a mut Connection);
+
+impl<'a> Transaction<'a> {
+    fn begin(connection: &'a mut Connection, begin: &str) -> Result<Self, StoreError> {
+        connection.execute_batch(begin).map_err(map_error)?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit()
+            && let Err(error) = self.0.execute_batch("ROLLBACK")
+        {
+            tracing::error!("a transaction could not be rolled back: {error}");
+        }
     }
 }
 

@@ -137,15 +137,3 @@ pub enum ProjectDeletion {
 
 /// Runs that [`ProjectDeletion::InUse`] names at most.
 pub(crate) const USERS_NAMED: usize = 3;
-
-/// The status of a project as it is stored.
-pub(crate) fn parse_status(id: ProjectId, text: &str) -> Result<ProjectStatus, StoreError> {
-    text.parse()
-        .map_err(|e: String| StoreError::broken(format!("the status of project {id} cannot be read"), e))
-}
-
-/// The rules of a project as they are stored.
-pub(crate) fn parse_rules(id: ProjectId, json: &[u8]) -> Result<ToolRules, StoreError> {
-    serde_json::from_slice(json)
-        .map_err(|e| StoreError::broken(format!("the rules of project {id} cannot be read"), e))
-}

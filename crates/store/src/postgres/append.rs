@@ -1,125 +1,85 @@
 //! The log on Postgres.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
+use tree_agent_contract::Event;
 use tree_agent_contract::ids::EventId;
-use tree_agent_contract::{Event, EventBody, NodeId, RunId};
 use uuid::Uuid;
 
-use super::PostgresStore;
 use super::columns::{Columns, json};
 use super::commands::END_INBOXES;
 use super::connection::Connection;
-use super::forks;
-use super::types::{Json, Time};
-use crate::batch;
+use super::types::Time;
 use crate::error::StoreError;
-use crate::ports::{AppendOutcome, EventLog, READ_BYTES, RunAppend, too_late};
+use crate::logic::inherited::Range;
+use crate::logic::rows::stored_event;
+use crate::ports::{AppendOutcome, READ_BYTES, RunAppend, StoredEvent, too_late};
 
-#[async_trait]
-impl EventLog for PostgresStore {
-    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
-        batch::check(&appends)?;
-        if appends.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut connection = self.connections.take_ordered().await?;
-        let columns = Columns::of(&appends)?;
-        let moved = if !columns.links.is_empty() {
-            connection.begin().await?;
-            let moved = write_all(&mut connection, &appends, &columns).await;
-            connection.end(moved).await?
-        } else if appends.iter().any(|append| append.ends_run()) {
-            write_ends(&mut connection, &appends, &columns).await?
-        } else {
-            let shape = columns.shape();
-            ids(&connection.query(shape.sql(), &columns.params(shape)).await?)
-        };
-        let mut outcomes = Vec::with_capacity(appends.len());
-        for append in appends.iter() {
-            let done =
-                moved.binary_search(&append.run_id.0).is_ok() || was_written(&mut connection, append).await?;
-            outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
-        }
-        Ok(outcomes)
+/// Writes appends in one transaction. The runs are locked in the order of their ids.
+pub(super) async fn append(
+    connection: &mut Connection,
+    appends: &[RunAppend],
+) -> Result<Vec<AppendOutcome>, StoreError> {
+    let columns = Columns::of(appends)?;
+    let moved = if !columns.links.is_empty() {
+        connection.begin().await?;
+        let moved = write_all(connection, appends, &columns).await;
+        connection.end(moved).await?
+    } else if appends.iter().any(|append| append.ends_run()) {
+        write_ends(connection, appends, &columns).await?
+    } else {
+        let shape = columns.shape();
+        ids(&connection.query(shape.sql(), &columns.params(shape)).await?)
+    };
+    let mut outcomes = Vec::with_capacity(appends.len());
+    for append in appends {
+        let done = moved.binary_search(&append.run_id.0).is_ok() || was_written(connection, append).await?;
+        outcomes.push(if done { AppendOutcome::Appended } else { AppendOutcome::Fenced });
     }
+    Ok(outcomes)
+}
 
-    async fn read(&self, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let mut connection = self.connection().await?;
-        let after = i64::try_from(after_seq).unwrap_or(i64::MAX);
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = connection
-            .query(
-                page_sql("seq, node_id, parent_node_id, created_at, event_type, payload", &READ),
-                &[&run.0, &after, &limit],
+/// The columns of a stored event.
+const EVENT: &str = "seq, id, node_id, parent_node_id, created_at, event_type, payload";
+
+/// Events of the parts of a log, in one round trip.
+pub(super) async fn events(
+    connection: &mut Connection,
+    parts: &[Range],
+    after: i64,
+    limit: i64,
+) -> Result<Vec<StoredEvent>, StoreError> {
+    static OF_ONE: OnceLock<String> = OnceLock::new();
+    static OF_PARTS: OnceLock<String> = OnceLock::new();
+    let rows = if let [Range { run, after: 0, until: i64::MAX }] = parts {
+        let sql = OF_ONE.get_or_init(|| page_sql("FROM tree_agent_events WHERE run_id = $1 AND seq > $2"));
+        connection.query(sql, &[&run.0, &after, &limit]).await?
+    } else {
+        let sql = OF_PARTS.get_or_init(|| {
+            page_sql(
+                "FROM unnest($1::uuid[], $4::int8[], $5::int8[]) AS s(run, after_seq, until_seq) CROSS JOIN LATERAL \
+                 (SELECT * FROM tree_agent_events e WHERE e.run_id = s.run AND e.seq > greatest(s.after_seq, $2) \
+                 AND e.seq <= s.until_seq ORDER BY e.seq LIMIT $3) e",
             )
-            .await?;
-        // The first events of a fork are those of the runs before it.
-        if rows.first().is_none_or(|first| first.get::<_, i64>(0) != after.saturating_add(1))
-            && let Some(stored) = forks::read(&mut connection, run, after, limit).await?
-            && !stored.is_empty()
-        {
-            return stored.into_iter().map(|stored| crate::forks::event(run, stored)).collect();
-        }
-        if rows.is_empty() {
-            refuse_archived(&mut connection, run, after).await?;
-        }
-        rows.iter()
-            .map(|row| {
-                let seq = row.get::<_, i64>(0) as u64;
-                let event_type: &str = row.get(4);
-                let payload: Json = row.get(5);
-                let body = EventBody::from_json(event_type, &payload.0)
-                    .map_err(|e| StoreError::broken(format!("event {seq} of run {run} cannot be read"), e))?;
-                Ok(Event {
-                    run_id: run,
-                    seq,
-                    node_id: NodeId(row.get(1)),
-                    parent_node_id: row.get::<_, Option<Uuid>>(2).map(NodeId),
-                    timestamp: row.get::<_, Time>(3).0,
-                    body,
-                })
-            })
-            .collect()
-    }
-
-    async fn heads(&self, runs: &[RunId]) -> Result<Vec<(RunId, u64)>, StoreError> {
-        let ids: Vec<Uuid> = runs.iter().map(|run| run.0).collect();
-        let mut connection = self.connection().await?;
-        let rows =
-            connection.query("SELECT id, head_seq FROM tree_agent_runs WHERE id = ANY ($1)", &[&ids]).await?;
-        Ok(rows.iter().map(|row| (RunId(row.get(0)), row.get::<_, i64>(1) as u64)).collect())
-    }
+        });
+        let runs: Vec<Uuid> = parts.iter().map(|part| part.run.0).collect();
+        let (from, until): (Vec<i64>, Vec<i64>) = parts.iter().map(|part| (part.after, part.until)).unzip();
+        connection.query(sql, &[&runs, &after, &limit, &from, &until]).await?
+    };
+    rows.iter().map(stored_event).collect()
 }
 
-static READ: OnceLock<String> = OnceLock::new();
-
-/// A page of the log that is bounded in rows and in bytes. A payload that is not compressed is measured without being
-/// read, so that pages of small events cost nothing more.
-pub(super) fn page_sql(columns: &str, sql: &'static OnceLock<String>) -> &'static str {
-    page_sql_from(columns, "FROM tree_agent_events WHERE run_id = $1 AND seq > $2", sql)
-}
-
-/// As [`page_sql`], of the events that `from` names.
-pub(super) fn page_sql_from(columns: &str, from: &str, sql: &'static OnceLock<String>) -> &'static str {
-    sql.get_or_init(|| {
-        format!(
-            "SELECT {columns} FROM (SELECT *, sum(size) OVER (ORDER BY seq) AS whole FROM (\
-                 SELECT *, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload) \
-                 ELSE octet_length(payload::text) END AS size \
-                 {from} ORDER BY seq LIMIT $3) e) e \
-             WHERE whole <= {READ_BYTES} OR whole = size ORDER BY seq"
-        )
-    })
-}
-
-/// An archived run has no events here, which must not be taken for the end of its log.
-async fn refuse_archived(connection: &mut Connection, run: RunId, after: i64) -> Result<(), StoreError> {
-    let sql = "SELECT 1 FROM tree_agent_runs WHERE id = $1 AND head_seq > $2 AND archived_at IS NOT NULL";
-    let archived = !connection.query(sql, &[&run.0, &after]).await?.is_empty();
-    if archived { Err(StoreError::Archived(run)) } else { Ok(()) }
+/// A page of the events that `from` names, bounded in rows and in bytes. A payload that is not compressed is measured
+/// without being read, so that pages of small events cost nothing more.
+fn page_sql(from: &str) -> String {
+    format!(
+        "SELECT {EVENT} FROM (SELECT *, sum(size) OVER (ORDER BY seq) AS whole FROM (\
+             SELECT *, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload) \
+             ELSE octet_length(payload::text) END AS size \
+             {from} ORDER BY seq LIMIT $3) e) e \
+         WHERE whole <= {READ_BYTES} OR whole = size ORDER BY seq"
+    )
 }
 
 /// Writes the parts that pass the fence, within a transaction. Returns the ids of the runs whose head moved, sorted.

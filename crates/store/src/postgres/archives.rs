@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::{FromSql, ToSql};
-use tree_agent_contract::document::{Document, DocumentKind};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 use uuid::Uuid;
@@ -11,13 +10,13 @@ use uuid::Uuid;
 use super::PostgresStore;
 use super::columns::{cleaned, json};
 use super::connection::Connection;
-use super::forks;
-use super::operations::{edge, replace_origin, replace_rows};
-use super::runs::note_request;
-use super::sessions;
-use super::types::{Json, JsonText, Time};
+use super::types::{JsonText, Time};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
+use crate::logic::operations::derive;
+use crate::logic::rows::stored_document;
+use crate::logic::runs::note_request;
+use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
 };
@@ -62,10 +61,10 @@ impl Archives for PostgresStore {
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
         let mut connection = self.connection().await?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         if let Some(rows) = forks::document_rows(&mut connection, run, after, limit).await? {
             return Ok(rows);
         }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let after = after.map(|id| id.0);
         let rows = connection
             .query(
@@ -74,7 +73,7 @@ impl Archives for PostgresStore {
                 &[&run.0, &after, &limit],
             )
             .await?;
-        rows.iter().map(document).collect()
+        rows.iter().map(stored_document).collect()
     }
 
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError> {
@@ -99,7 +98,9 @@ impl Archives for PostgresStore {
             let is_new = restore(&mut connection, &record, events, documents, &chunks, &whole).await?;
             if is_new {
                 forks::restore(&mut connection, record.run_id, &record.segments, &whole.fork_edits).await?;
-                sessions::restore(&mut connection, record.run_id, &said).await?;
+                let sql = "DELETE FROM tree_agent_sessions WHERE run_id = $1";
+                connection.query(sql, &[&record.run_id.0]).await?;
+                sessions::write(&mut connection, record.run_id, &said).await?;
             }
             Ok(is_new)
         };
@@ -188,28 +189,6 @@ async fn record(
         deleted_at: row.get::<_, Option<Time>>(5).map(|at| at.0),
         segments: forks::segments(connection, run).await?,
     }))
-}
-
-pub(super) fn document(row: &Row) -> Result<StoredDocument, StoreError> {
-    let id = DocumentId(row.get(0));
-    let broken = |e: Box<dyn std::error::Error + Send + Sync>| {
-        StoreError::broken(format!("document {id} cannot be read"), e)
-    };
-    let document = Document {
-        id,
-        kind: row.get::<_, &str>(1).parse::<DocumentKind>().map_err(|e| broken(e.into()))?,
-        project_id: None,
-        run_id: Some(RunId(row.get(2))),
-        path: row.get(3),
-        title: row.get(4),
-        body: row.get(5),
-        props: serde_json::from_slice(&row.get::<_, Json>(6).0).map_err(|e| broken(e.into()))?,
-        created_at: row.get::<_, Time>(7).0,
-        updated_at: row.get::<_, Time>(8).0,
-    };
-    let (dropped_bytes, base_seq) = (row.get::<_, i64>(9) as u64, row.get::<_, i64>(10) as u64);
-    let created_seq = row.get::<_, i64>(11) as u64;
-    Ok(StoredDocument { document, dropped_bytes, base_seq, created_seq, edge: edge(row, 12) })
 }
 
 async fn prune(
@@ -377,8 +356,7 @@ async fn restore(
         .await?;
     // A request that has created another run meanwhile finds that one.
     note_request(connection, run, &spec.user_id, &record.request_id).await?;
-    replace_origin(connection, run, whole).await?;
-    replace_rows(connection, run, record.epoch as i64, record.head_seq, whole).await
+    derive(connection, run, record.epoch, record.head_seq, whole).await
 }
 
 async fn insert_events(

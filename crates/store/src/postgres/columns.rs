@@ -15,12 +15,9 @@ use crate::batch::{last_of_each, last_progress};
 use crate::document_writes::{CreateWrite, DocumentWrites, LinkWrite};
 use crate::error::StoreError;
 use crate::ports::{Answer, Projection, RunAppend, RunRow};
-use crate::text::{clean, clean_json, json_text};
+use crate::text::{clean, clean_json};
 
-/// The JSON text of a value.
-pub(super) fn json(value: &impl serde::Serialize) -> Result<JsonText, StoreError> {
-    json_text(value).map(JsonText)
-}
+pub(super) use crate::types::json;
 
 /// The columns of one branch of the statement.
 trait Branch {

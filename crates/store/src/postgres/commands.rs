@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use tree_agent_contract::{Command, Reply, RunId};
+use tree_agent_contract::{Command, RunId};
 
 use super::columns::json;
 use super::connection::Connection;
 use super::types::{Json, JsonText};
 use crate::LIVE;
-use crate::batch::{self, sent_before};
+use crate::batch::sent_before;
 use crate::error::StoreError;
 use crate::ports::{Answer, Sent};
 use crate::text::clean;
@@ -64,18 +64,6 @@ pub(super) async fn send(
     }
     let ended = connection.query_opt("SELECT FROM tree_agent_runs WHERE id = $1", &[&run.0]).await?;
     ended.map(|_| Sent::Ended).ok_or_else(|| StoreError::not_found("run", run))
-}
-
-/// The reply to a request, if there is one.
-pub(super) async fn reply(
-    connection: &mut Connection,
-    run: RunId,
-    request_id: &str,
-) -> Result<Option<Reply>, StoreError> {
-    let sql = "SELECT reply FROM tree_agent_replies WHERE run_id = $1 AND request_id = $2";
-    let row = connection.query_opt(sql, &[&run.0, &clean(request_id)]).await?;
-    let text = row.and_then(|row| row.get::<_, Option<Json>>(0));
-    text.map(|text| batch::reply(run, request_id, &text.0)).transpose()
 }
 
 /// Answers commands without an event. False if the run is in another epoch.

@@ -260,7 +260,7 @@ fn no_answer(limit: Duration) -> StoreError {
 pub(super) type Query<'a> = (&'a str, &'a [&'a (dyn ToSql + Sync)]);
 
 /// A connection on loan. A call that takes too long closes it.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     object: Option<Object>,
     _permit: OwnedSemaphorePermit,
     request_timeout: Duration,

@@ -9,24 +9,18 @@ mod archives;
 mod columns;
 mod commands;
 mod connection;
-mod documents;
-mod forks;
+mod db;
 mod leases;
 mod migrate;
-mod operations;
-mod projects;
-mod run_lists;
-mod runs;
-mod sessions;
+mod search;
 mod tls;
-mod types;
-mod versions;
 
 use std::time::Duration;
 
 pub use connection::PoolConfig;
 
 use crate::error::StoreError;
+use crate::types;
 use connection::{Connection, Connections};
 
 /// A store on Postgres. Clones share one pool.

@@ -21,7 +21,6 @@ mod schema;
 mod sessions;
 mod tidying;
 mod tls;
-mod upgrade;
 
 /// Makes one test per adapter from each `async fn name(fixture: Fixture)`.
 macro_rules! contract {

@@ -1,0 +1,183 @@
+//! SQLite for what is written once over both databases.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use rusqlite::types::{Value, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use tree_agent_contract::document::Document;
+use tree_agent_contract::{Command, RunId, Timestamp};
+
+use super::connection::map_error;
+use super::{EmbeddedStore, Transaction, append, commands, projection, search};
+use crate::error::StoreError;
+use crate::logic::inherited::Range;
+use crate::logic::sql::{Backend, Cell, Db, Param, Record, Work};
+use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, SearchQuery, Sent, StoredEvent};
+use crate::schema::Dialect;
+use crate::text::json_text;
+
+/// The values of a row.
+pub(crate) struct Values(Vec<Value>);
+
+impl Record for Values {
+    fn get<T: Cell>(&self, i: usize) -> Result<T, StoreError> {
+        let value = self.0.get(i).map_or(ValueRef::Null, ValueRef::from);
+        T::column_result(value).map_err(|e| StoreError::broken("a stored value cannot be read", e))
+    }
+}
+
+impl Record for Row<'_> {
+    fn get<T: Cell>(&self, i: usize) -> Result<T, StoreError> {
+        Row::get(self, i).map_err(map_error)
+    }
+}
+
+/// What work gives that waits for nothing: that on a connection to SQLite.
+pub(super) fn done<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(StoreError::broken("the store cannot go on", "work on SQLite waits")),
+    }
+}
+
+/// The rows of a statement with parameters `$1`, `$2`, …
+fn rows(db: &Connection, sql: &str, params: &[&dyn Param]) -> Result<Vec<Values>, StoreError> {
+    let mut statement = db.prepare_cached(&numbered(sql)).map_err(map_error)?;
+    let columns = statement.column_count();
+    let params = params_from_iter(params.iter().map(|param| param.sqlite()));
+    let values = |row: &Row<'_>| (0..columns).map(|i| row.get(i)).collect::<Result<_, _>>().map(Values);
+    let rows = statement.query_map(params, values).map_err(map_error)?;
+    rows.collect::<Result<_, _>>().map_err(map_error)
+}
+
+/// The statement with `?1` for `$1`, because SQLite takes that for a name.
+fn numbered(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len());
+    let mut rest = sql;
+    while let Some(at) = rest.find('$') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        out.push_str(before);
+        out.push(if after.starts_with(|c: char| c.is_ascii_digit()) { '?' } else { '$' });
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+impl Db for Connection {
+    type Row = Values;
+    const DIALECT: Dialect = Dialect::Embedded;
+
+    // The work is done when the future is made, because a connection cannot be shared by threads.
+    fn rows(
+        &mut self,
+        sql: &str,
+        params: &[&dyn Param],
+    ) -> impl Future<Output = Result<Vec<Values>, StoreError>> + Send {
+        std::future::ready(rows(self, sql, params))
+    }
+
+    async fn append_first(&mut self, append: &RunAppend) -> Result<(), StoreError> {
+        append::write(self, append).map(drop)
+    }
+
+    async fn project(
+        &mut self,
+        run: RunId,
+        epoch: u64,
+        head: (u64, Timestamp),
+        projection: &Projection,
+    ) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND epoch = ?2 AND head_seq = ?3";
+        let params = params![run.0, epoch as i64, head.0 as i64];
+        let is_there = self.query_row(sql, params, |_| Ok(())).optional().map_err(map_error)?.is_some();
+        if is_there {
+            projection::write(self, run, projection)?;
+        }
+        Ok(is_there)
+    }
+
+    async fn events(
+        &mut self,
+        parts: &[Range],
+        after: i64,
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        append::events(self, parts, after, limit)
+    }
+
+    async fn send(&mut self, run: RunId, command: &Command) -> Result<Sent, StoreError> {
+        commands::send(self, run, &command.request_id, &json_text(command)?)
+    }
+
+    async fn answer(&mut self, run: RunId, epoch: u64, answers: &[Answer]) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM tree_agent_runs WHERE id = ?1 AND epoch = ?2";
+        let owned =
+            self.query_row(sql, params![run.0, epoch as i64], |_| Ok(())).optional().map_err(map_error)?;
+        if owned.is_some() {
+            commands::answer(self, run, answers)?;
+        }
+        Ok(owned.is_some())
+    }
+
+    async fn put_source(&mut self, document: &Document, replaces_all: bool) -> Result<bool, StoreError> {
+        search::put(self, document, replaces_all)
+    }
+
+    async fn search(
+        &mut self,
+        query: &SearchQuery,
+        words: &[String],
+        all: bool,
+    ) -> Result<(Vec<Values>, u64), StoreError> {
+        done(search::search(self, query, words, all))
+    }
+}
+
+impl Backend for EmbeddedStore {
+    type Db = Connection;
+
+    async fn append(&self, appends: Arc<[RunAppend]>) -> Result<Vec<AppendOutcome>, StoreError> {
+        self.write(move |tx| appends.iter().map(|append| append::write(tx, append)).collect()).await
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl for<'d> FnOnce(&'d mut Connection) -> Work<'d, T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.query(move |db| done(work(db))).await
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl for<'d> FnOnce(&'d mut Connection) -> Work<'d, T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write(move |db| done(work(db))).await
+    }
+
+    async fn snapshot<T: Send + 'static>(
+        &self,
+        work: impl for<'d> FnOnce(&'d mut Connection) -> Work<'d, T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.query(move |db| {
+            let transaction = Transaction::begin(db, "BEGIN")?;
+            done(work(transaction.0))
+        })
+        .await
+    }
+
+    async fn transaction_if<T: Send + 'static>(
+        &self,
+        is_kept: fn(&T) -> bool,
+        work: impl for<'d> FnOnce(&'d mut Connection) -> Work<'d, T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.write_if(is_kept, move |db| done(work(db))).await
+    }
+
+    fn levels(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+}

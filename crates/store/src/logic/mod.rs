@@ -1,0 +1,21 @@
+//! What both databases do alike: the ports over rows, and what is told by rows.
+//!
+//! The statements are those of both where they can be. Where the databases differ, [`Dialect::pick`] names both forms.
+//! Appends, claims and archives have statements of their own in `postgres` and `embedded`.
+//!
+//! [`Dialect::pick`]: crate::schema::Dialect::pick
+
+mod documents;
+pub(crate) mod forks;
+pub(crate) mod inherited;
+mod log;
+pub(crate) mod operations;
+mod projects;
+pub(crate) mod rows;
+mod run_lists;
+pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod sql;
+mod tails;
+
+pub(crate) use documents::{SOURCE, below, reached_by};

@@ -1,0 +1,147 @@
+//! Operations for operators.
+
+use async_trait::async_trait;
+use tree_agent_contract::{DocumentId, RunId};
+use uuid::Uuid;
+
+use super::rows::{self, limit};
+use super::runs::NewRow;
+use super::sql::{Backend, Db, Record};
+use super::{forks, log, sessions};
+use crate::cells::{Kind, TABLES, Table};
+use crate::error::StoreError;
+use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+use crate::schema::Dialect;
+use crate::types::Time;
+
+#[async_trait]
+impl<S: Backend> Operations for S {
+    async fn ping(&self) -> Result<(), StoreError> {
+        self.with(|db| Box::pin(db.run("SELECT 1", &[]))).await
+    }
+
+    fn schema_version(&self) -> u32 {
+        // A store is opened only with the version that this program needs.
+        S::Db::DIALECT.version().unsigned_abs()
+    }
+
+    fn connections(&self) -> Vec<(&'static str, usize)> {
+        self.levels()
+    }
+
+    async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
+        self.with(move |db| Box::pin(run_ids(db, after, limit))).await
+    }
+
+    async fn stored(&self, run: RunId) -> Result<Stored, StoreError> {
+        self.snapshot(move |db| Box::pin(stored(db, run))).await
+    }
+
+    async fn stored_events(
+        &self,
+        run: RunId,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.with(move |db| Box::pin(log::stored(db, run, after_seq, limit))).await
+    }
+
+    async fn document_chunks(
+        &self,
+        run: RunId,
+        after: Option<(DocumentId, u64)>,
+        limit: usize,
+    ) -> Result<Vec<StoredChunk>, StoreError> {
+        let after = after.map_or((DocumentId(Uuid::nil()), -1), |(id, seq)| (id, seq as i64));
+        self.with(move |db| Box::pin(forks::chunks(db, run, after, limit))).await
+    }
+
+    async fn replace_projection(
+        &self,
+        run: RunId,
+        head_seq: u64,
+        whole: WholeProjection,
+    ) -> Result<bool, StoreError> {
+        self.transaction(move |db| Box::pin(replace(db, run, head_seq, whole))).await
+    }
+}
+
+async fn run_ids<D: Db>(db: &mut D, after: Option<RunId>, max: usize) -> Result<Vec<RunId>, StoreError> {
+    let sql = "SELECT id FROM tree_agent_runs WHERE id > $1 OR $1 IS NULL ORDER BY id LIMIT $2";
+    rows::run_ids(&db.rows(sql, &[&after.map(|run| run.0), &limit(max)]).await?)
+}
+
+async fn stored<D: Db>(db: &mut D, run: RunId) -> Result<Stored, StoreError> {
+    let sql = "SELECT head_seq, epoch, archived_at IS NOT NULL FROM tree_agent_runs WHERE id = $1";
+    let head = db.row(sql, &[&run.0]).await?.ok_or_else(|| StoreError::not_found("run", run))?;
+    let shared = forks::segments(db, run).await?.last().map_or(0, |part| part.until);
+    let sql = "SELECT count(*), COALESCE(max(seq), 0) FROM tree_agent_events WHERE run_id = $1 AND seq > $2";
+    // Events before are counted here, and read one by one.
+    let own = db.row(sql, &[&run.0, &(shared as i64)]).await?;
+    let (own, last) = own.map_or(Ok((0, 0)), |own| Ok::<_, StoreError>((own.number(0)?, own.number(1)?)))?;
+    let mut cells = Vec::new();
+    for table in TABLES {
+        for row in db.rows(&select(D::DIALECT, table), &[&run.0]).await? {
+            let values = (1..=table.columns.len()).map(|i| row.get(i)).collect::<Result<Vec<_>, _>>()?;
+            cells.push(table.row(row.get(0)?, values));
+        }
+    }
+    let documents = forks::documents(db, run, None, false).await?;
+    let sessions = sessions::of_run(db, run, None, usize::MAX).await?;
+    Ok(Stored {
+        archived: head.get(2)?,
+        head_seq: head.number(0)?,
+        epoch: head.number(1)?,
+        events: own + shared,
+        last_seq: last.max(shared),
+        rows: cells,
+        documents: documents.into_values().map(|document| document.record()).collect(),
+        sessions: sessions.into_iter().map(|session| session.id).collect(),
+    })
+}
+
+/// The rows of a run, every column as text.
+fn select(dialect: Dialect, table: &Table) -> String {
+    let columns = table.columns.iter().map(|(name, kind)| match (dialect, kind) {
+        (Dialect::Postgres, Kind::Time) => format!("(extract(epoch FROM {name}) * 1000000)::int8::text"),
+        (Dialect::Postgres, Kind::Uuids) => format!("to_jsonb({name})::text"),
+        (Dialect::Embedded, Kind::Uuid) => {
+            format!("CASE WHEN {name} IS NULL THEN NULL ELSE lower(hex({name})) END")
+        }
+        _ => format!("CAST({name} AS text)"),
+    });
+    let columns: Vec<_> = columns.collect();
+    format!("SELECT id, {} FROM {} WHERE {} = $1 ORDER BY id", columns.join(", "), table.name, table.run)
+}
+
+async fn replace<D: Db>(
+    db: &mut D,
+    run: RunId,
+    head_seq: u64,
+    whole: WholeProjection,
+) -> Result<bool, StoreError> {
+    let lock = D::DIALECT.pick(" FOR UPDATE", "");
+    let sql = format!("SELECT epoch, head_seq FROM tree_agent_runs WHERE id = $1{lock}");
+    let row = db.row(&sql, &[&run.0]).await?.ok_or_else(|| StoreError::not_found("run", run))?;
+    if row.number(1)? != head_seq {
+        return Ok(false);
+    }
+    for table in ["tree_agent_nodes", "tree_agent_plans", "tree_agent_artifacts"] {
+        db.run(&format!("DELETE FROM {table} WHERE run_id = $1"), &[&run.0]).await?;
+    }
+    derive(db, run, row.number(0)?, head_seq, &whole).await
+}
+
+/// Writes all that is derived from the log of a run. The rows of nodes, plans and artifacts are not there yet.
+pub(crate) async fn derive<D: Db>(
+    db: &mut D,
+    run: RunId,
+    epoch: u64,
+    head_seq: u64,
+    whole: &WholeProjection,
+) -> Result<bool, StoreError> {
+    let mut row = NewRow::of(D::DIALECT, &whole.spec, whole.root_node_id.0, whole.created_at)?;
+    row.add("updated_at", Time(whole.updated_at));
+    row.update(db, run).await?;
+    db.project(run, epoch, (head_seq, whole.updated_at), &whole.rows).await
+}
