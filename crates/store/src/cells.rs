@@ -1,8 +1,8 @@
 //! Rows as text, cell by cell. Stored rows are compared with the log in this form, in either database.
 
 use serde_json::Value;
+use tree_agent_contract::RunId;
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::{RunId, RunSpec};
 use uuid::Uuid;
 
 use crate::batch::context_metrics;
@@ -30,10 +30,7 @@ pub(crate) enum Kind {
     Bool,
     Time,
     Json,
-    /// A run's spec as JSON. A spec of an older version lacks fields that have a default now.
-    Spec,
-    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared: rows of
-    /// older versions lack them.
+    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared.
     Usage,
     /// `uuid[]` in Postgres, a JSON list in SQLite.
     Uuids,
@@ -54,7 +51,7 @@ const RUNS: Table = Table {
     columns: &[
         ("user_id", Kind::Text),
         ("objective", Kind::Text),
-        ("spec", Kind::Spec),
+        ("spec", Kind::Json),
         ("strategy", Kind::Text),
         ("scope", Kind::Text),
         ("project_ids", Kind::Uuids),
@@ -134,10 +131,6 @@ impl Table {
 /// The same form for values that databases write differently. Malformed values stay as they are.
 fn canonical(kind: Kind, text: String) -> String {
     match kind {
-        Kind::Spec => {
-            let today = serde_json::from_str::<RunSpec>(&text).ok().and_then(|spec| json(&spec));
-            canonical(Kind::Json, today.unwrap_or(text))
-        }
         Kind::Usage => {
             let whole = serde_json::from_str::<Usage>(&text).ok().and_then(|usage| json(&usage));
             canonical(Kind::Json, whole.unwrap_or(text))

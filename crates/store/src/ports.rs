@@ -30,10 +30,10 @@ pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+pub(crate) use projects::USERS_NAMED;
 pub use projects::{
     NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
 };
-pub(crate) use projects::USERS_NAMED;
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 pub(crate) use sessions::CHAIN;
 pub use sessions::Sessions;

@@ -9,10 +9,8 @@ pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 
 /// Names and texts of migrations, in their order.
 type Files = &'static [(&'static str, &'static str)];
-const POSTGRES: Files =
-    &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
-const EMBEDDED: Files =
-    &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
+const POSTGRES: Files = &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
+const EMBEDDED: Files = &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
 
 /// Which set of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +68,10 @@ impl Dialect {
     pub(crate) fn version_of(self, place: &str, applied: &[(i32, String)]) -> Result<i32, StoreError> {
         let runner = self.runner()?;
         let known = |version: i32| runner.get_migrations().iter().find(|m| m.version() == version);
-        if applied.iter().any(|(version, sum)| known(*version).is_some_and(|m| m.checksum().to_string() != *sum)) {
+        if applied
+            .iter()
+            .any(|(version, sum)| known(*version).is_some_and(|m| m.checksum().to_string() != *sum))
+        {
             return Err(broken(format!(
                 "{place} was made by an earlier version of tree-agent, whose tables this version does not read; use a \
                  new one, and bring your documents in again with `tree-agent import`"

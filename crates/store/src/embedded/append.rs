@@ -1,12 +1,12 @@
 //! The log in SQLite.
 
 use rusqlite::{Connection, params};
-use tree_agent_contract::ids::EventId;
 use tree_agent_contract::Event;
+use tree_agent_contract::ids::EventId;
 use uuid::Uuid;
 
 use super::connection::map_error;
-use super::db::done;
+use super::values::{done, execute};
 use super::{commands, projection, run_documents};
 use crate::batch;
 use crate::document_writes::DocumentWrites;
@@ -122,13 +122,4 @@ fn was_written(db: &Connection, append: &RunAppend) -> Result<bool, StoreError> 
         (id.0, event.node_id.0, event.body.event_type().to_owned(), event.timestamp.micros())
     });
     Ok(ours.eq(stored))
-}
-
-/// Runs a cached statement and returns how many rows it changed.
-pub(super) fn execute(
-    db: &Connection,
-    sql: &str,
-    params: &[&dyn rusqlite::ToSql],
-) -> Result<usize, StoreError> {
-    db.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(map_error)
 }

@@ -5,15 +5,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{DocumentId, RunId, RunStatus, Timestamp};
 
-use super::append::execute;
 use super::connection::{map_error, now};
-use super::db::done;
+use super::values::done;
+use super::values::execute;
 use super::{EmbeddedStore, blocking, locked};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
+use crate::logic::new_run::note_request;
 use crate::logic::operations::derive;
 use crate::logic::rows::stored_document;
-use crate::logic::runs::note_request;
 use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use tree_agent_contract::RunId;
 
-use super::append::execute;
 use super::connection::{map_error, now};
+use super::values::execute;
 use crate::LIVE;
 use crate::batch::sent_before;
 use crate::error::StoreError;
@@ -12,12 +12,7 @@ use crate::ports::{Answer, Sent, too_late};
 use crate::text::{clean, json_text};
 
 /// Puts the command with this text in the inbox, unless it was sent before or the run has ended.
-pub(super) fn send(
-    tx: &Connection,
-    run: RunId,
-    request_id: &str,
-    command: &str,
-) -> Result<Sent, StoreError> {
+pub(super) fn send(tx: &Connection, run: RunId, request_id: &str, command: &str) -> Result<Sent, StoreError> {
     let key = clean(request_id);
     let before = tx
         .query_row(

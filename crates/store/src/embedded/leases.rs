@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tree_agent_contract::RunId;
 
 use super::EmbeddedStore;
-use super::append::execute;
 use super::connection::{map_error, now};
+use super::values::execute;
 use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{Claim, Failed, Leases, Term, quarantine_time};
@@ -267,12 +267,7 @@ fn take(tx: &Connection, driver: &str, mut claims: Vec<Claim>) -> Result<Vec<Cla
 }
 
 /// Other drivers whose leases have ended, with the length of these.
-fn gone(
-    tx: &Connection,
-    driver: &str,
-    held_since: i64,
-    now: i64,
-) -> Result<Vec<(String, i64)>, StoreError> {
+fn gone(tx: &Connection, driver: &str, held_since: i64, now: i64) -> Result<Vec<(String, i64)>, StoreError> {
     let mut statement = tx
         .prepare_cached(
             "SELECT id, lease_expires_at - renewed_at FROM tree_agent_drivers WHERE lease_expires_at < ?2 AND id <> ?1 \
@@ -286,12 +281,7 @@ fn gone(
 }
 
 /// Runs to which a command was sent since they were last claimed, and which nobody owns, still in their old epochs.
-fn called(
-    tx: &Connection,
-    gone: &[(String, i64)],
-    now: i64,
-    limit: usize,
-) -> Result<Vec<Claim>, StoreError> {
+fn called(tx: &Connection, gone: &[(String, i64)], now: i64, limit: usize) -> Result<Vec<Claim>, StoreError> {
     let mut statement = tx
         .prepare_cached(&format!(
             "SELECT id, epoch, head_seq, {FAILURES}, lease_owner, lease_expires_at FROM tree_agent_runs \

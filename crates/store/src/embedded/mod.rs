@@ -13,6 +13,7 @@ mod migrate;
 mod projection;
 mod run_documents;
 mod search;
+mod values;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};

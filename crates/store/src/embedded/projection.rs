@@ -3,8 +3,8 @@
 use rusqlite::{Connection, params};
 use tree_agent_contract::RunId;
 
-use super::append::execute;
 use super::connection::now;
+use super::values::execute;
 use crate::error::StoreError;
 use crate::ports::Projection;
 use crate::text::{clean, json_text};

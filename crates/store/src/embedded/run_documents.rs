@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use tree_agent_contract::{DocumentId, RunId};
 use uuid::Uuid;
 
-use super::append::execute;
 use super::connection::map_error;
-use super::db::done;
+use super::values::done;
+use super::values::execute;
 use crate::document_writes::{CreateWrite, DocumentWrites, LinkWrite};
 use crate::error::StoreError;
 use crate::logic::forks::segments;

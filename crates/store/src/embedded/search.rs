@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use tree_agent_contract::document::{Document, DocumentKind};
 
-use super::append::execute;
 use super::connection::map_error;
-use super::db::Values;
+use super::values::Values;
+use super::values::execute;
 use crate::error::StoreError;
 use crate::logic::rows::limit;
 use crate::logic::sql::{Db, Filter, Record};
@@ -38,7 +38,8 @@ pub(super) fn put(db: &Connection, document: &Document, replaces_all: bool) -> R
     let row: i64 = row;
     execute(db, "DELETE FROM onto_documents_search WHERE rowid = ?1", &[&row])?;
     if document.kind == DocumentKind::Source {
-        let [title, path, body] = [&document.title, &document.path, &document.body].map(|text| index_text(text));
+        let [title, path, body] =
+            [&document.title, &document.path, &document.body].map(|text| index_text(text));
         let sql = "INSERT INTO onto_documents_search (rowid, title, path, body) VALUES (?1, ?2, ?3, ?4)";
         execute(db, sql, params![row, title, path, body])?;
     }

@@ -5,9 +5,10 @@ use tree_agent_contract::document::{Document, DocumentSummary, SearchHit, Search
 use tree_agent_contract::{DocumentId, RunContext, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
-use super::rows::{document_summary, limit, page, placed_document};
+use super::by_id::{self, SHOWN};
+use super::rows::{SUMMARY, document_summary, limit, page};
 use super::sql::{Backend, Db, Filter, Record};
-use super::{forks, inherited, tails};
+use super::{forks, inherited};
 use crate::error::StoreError;
 use crate::ports::{
     ChangedDocuments, DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument,
@@ -17,42 +18,21 @@ use crate::schema::Dialect;
 use crate::text::{Snippets, clean, query_words};
 use crate::types::{List, Time, json};
 
-/// The columns of a [summary](document_summary).
-pub(crate) const SUMMARY: &str =
-    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at, d.parent_id";
-
-/// The same of a source.
+/// The columns of a [summary](document_summary) of a source.
 pub(crate) const SOURCE: &str = "d.id, d.type_key, d.project_id, CAST(NULL AS uuid), d.path, d.title, \
      CAST(octet_length(d.body) AS bigint), d.props, d.updated_at, CAST(NULL AS uuid)";
-
-/// Documents of deleted runs are hidden with them.
-const SHOWN: &str =
-    "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
-
-/// The document with the id that is parameter 1. Several runs may have one under this id: restored forks, and those that
-/// outlived the run, hold it too. The one that created it counts. That is the run with the fewest others before it in
-/// its line, and of several such forks the oldest.
-pub(crate) fn by_id(dialect: Dialect) -> String {
-    let length = dialect.pick("jsonb_array_length", "json_array_length");
-    format!(
-        "d.id = $1 AND {SHOWN} ORDER BY \
-         COALESCE((SELECT {length}(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
-         COALESCE((SELECT r.created_at FROM tree_agent_runs r WHERE r.id = d.run_id), d.created_at), \
-         d.created_at, d.run_id LIMIT 1"
-    )
-}
 
 #[async_trait]
 impl<S: Backend> Documents for S {
     async fn document(&self, id: DocumentId) -> Result<Document, StoreError> {
-        Ok(self.with(move |db| Box::pin(latest(db, id))).await?.document)
+        Ok(self.with(move |db| Box::pin(by_id::latest(db, id))).await?.document)
     }
 
     async fn document_at(&self, id: DocumentId, at_seq: Option<u64>) -> Result<PlacedDocument, StoreError> {
         let Some(seq) = at_seq else {
-            return self.with(move |db| Box::pin(latest(db, id))).await;
+            return self.with(move |db| Box::pin(by_id::latest(db, id))).await;
         };
-        self.snapshot(move |db| Box::pin(at(db, id, seq))).await
+        self.snapshot(move |db| Box::pin(by_id::at(db, id, seq))).await
     }
 
     async fn document_versions(
@@ -61,11 +41,11 @@ impl<S: Backend> Documents for S {
         after: u64,
         limit: usize,
     ) -> Result<Page<DocumentVersion>, StoreError> {
-        self.snapshot(move |db| Box::pin(versions(db, id, after, limit))).await
+        self.snapshot(move |db| Box::pin(by_id::versions(db, id, after, limit))).await
     }
 
     async fn document_tail(&self, id: DocumentId, from: u64, max: usize) -> Result<DocumentTail, StoreError> {
-        self.with(move |db| Box::pin(tails::tail(db, id, from, max))).await
+        self.with(move |db| Box::pin(by_id::tail(db, id, from, max))).await
     }
 
     async fn list_documents(&self, query: DocumentQuery) -> Result<Page<DocumentSummary>, StoreError> {
@@ -106,41 +86,6 @@ impl<S: Backend> Documents for S {
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
         let import = import.map(str::to_owned);
         self.write(move |db| Box::pin(delete_source(db, id, import))).await
-    }
-}
-
-/// A document as it is now.
-async fn latest<D: Db>(db: &mut D, id: DocumentId) -> Result<PlacedDocument, StoreError> {
-    let sql =
-        format!("SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE {}", by_id(D::DIALECT));
-    placed_document(&db.row(&sql, &[&id.0]).await?.ok_or_else(|| StoreError::not_found("document", id))?)
-}
-
-/// The run that created the document; none for one of a project.
-async fn creator<D: Db>(db: &mut D, id: DocumentId) -> Result<Option<RunId>, StoreError> {
-    let sql = format!("SELECT d.run_id FROM tree_agent_documents d WHERE {}", by_id(D::DIALECT));
-    db.row(&sql, &[&id.0]).await?.map(|row| row.get(0).map(RunId)).transpose()
-}
-
-async fn at<D: Db>(db: &mut D, id: DocumentId, seq: u64) -> Result<PlacedDocument, StoreError> {
-    let missing = || StoreError::not_found("document", id);
-    let run = creator(db, id).await?.ok_or_else(missing)?;
-    forks::document(db, run, id, true).await?.at(seq).ok_or_else(missing)
-}
-
-async fn versions<D: Db>(
-    db: &mut D,
-    id: DocumentId,
-    after: u64,
-    limit: usize,
-) -> Result<Page<DocumentVersion>, StoreError> {
-    match creator(db, id).await? {
-        Some(run) => Ok(forks::document(db, run, id, false).await?.versions(after, limit)),
-        None => {
-            // That of a project has no history.
-            latest(db, id).await?;
-            Ok(Page { items: Vec::new(), more: false })
-        }
     }
 }
 

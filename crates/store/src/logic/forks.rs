@@ -8,8 +8,8 @@ use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec};
 use uuid::Uuid;
 
 use super::inherited::{self, Inherited, Piece, Range};
+use super::new_run::{self, NewRow};
 use super::rows::{self, limit};
-use super::runs::{self, NewRow};
 use super::sql::{Backend, Db, Param, Record};
 use crate::error::StoreError;
 use crate::ports::{
@@ -117,7 +117,7 @@ async fn insert<D: Db>(db: &mut D, fork: NewFork) -> Result<bool, StoreError> {
 
 /// What stands in the way of the fork: itself, or another run.
 async fn existing<D: Db>(db: &mut D, fork: NewFork) -> Result<Created, StoreError> {
-    let id = runs::existing(db, fork.run_id, &fork.spec.user_id, &fork.request_id).await?;
+    let id = new_run::existing(db, fork.run_id, &fork.spec.user_id, &fork.request_id).await?;
     let sql = "SELECT r.parent_run_id, r.spec, e.payload FROM tree_agent_runs r JOIN tree_agent_events e \
                ON e.run_id = r.id AND e.seq = r.parent_seq + 1 WHERE r.id = $1 AND r.parent_seq = $2";
     let Some(row) = db.row(sql, &[&id.0, &(fork.parent_seq as i64)]).await? else {

@@ -40,12 +40,7 @@ async fn heads<D: Db>(db: &mut D, runs: List<Uuid>) -> Result<Vec<(RunId, u64)>,
     db.rows(&sql, &[&runs]).await?.iter().map(rows::head).collect()
 }
 
-async fn read<D: Db>(
-    db: &mut D,
-    run: RunId,
-    after_seq: u64,
-    limit: usize,
-) -> Result<Vec<Event>, StoreError> {
+async fn read<D: Db>(db: &mut D, run: RunId, after_seq: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
     let events = stored(db, run, after_seq, limit).await?;
     if events.is_empty() {
         // An archived run has no events here, which must not be taken for the end of its log.
@@ -75,7 +70,6 @@ pub(crate) async fn stored<D: Db>(
     if segments.is_empty() {
         return Ok(own);
     }
-    let wanted: Vec<Range> =
-        ranges(run, &segments).into_iter().filter(|range| range.until > after).collect();
+    let wanted: Vec<Range> = ranges(run, &segments).into_iter().filter(|range| range.until > after).collect();
     db.events(&wanted, after, limit(max)).await
 }

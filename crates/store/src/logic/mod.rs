@@ -5,10 +5,12 @@
 //!
 //! [`Dialect::pick`]: crate::schema::Dialect::pick
 
+mod by_id;
 mod documents;
 pub(crate) mod forks;
 pub(crate) mod inherited;
 mod log;
+pub(crate) mod new_run;
 pub(crate) mod operations;
 mod projects;
 pub(crate) mod rows;
@@ -16,6 +18,5 @@ mod run_lists;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod sql;
-mod tails;
 
 pub(crate) use documents::{SOURCE, below, reached_by};

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use tree_agent_contract::{DocumentId, RunId};
 use uuid::Uuid;
 
+use super::new_run::NewRow;
 use super::rows::{self, limit};
-use super::runs::NewRow;
 use super::sql::{Backend, Db, Record};
 use super::{forks, log, sessions};
 use crate::cells::{Kind, TABLES, Table};

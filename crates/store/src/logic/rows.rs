@@ -16,7 +16,9 @@ use crate::ports::{
 use crate::types::Json;
 
 /// Makes an error of something that cannot be read.
-fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(what: String) -> impl FnOnce(E) -> StoreError {
+fn unreadable<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    what: String,
+) -> impl FnOnce(E) -> StoreError {
     move |error| StoreError::broken(format!("{what} cannot be read"), error)
 }
 
@@ -47,7 +49,7 @@ pub(crate) fn node(row: &impl Record) -> Result<(NodeId, Option<NodeId>), StoreE
     Ok((NodeId(row.get(0)?), row.get::<Option<Uuid>>(1)?.map(NodeId)))
 }
 
-/// The columns of [`run_summary`](super::runs::SUMMARY).
+/// The columns of a [summary](super::runs::summary).
 pub(crate) fn run_summary(row: &impl Record) -> Result<RunSummary, StoreError> {
     let run_id = RunId(row.get(0)?);
     let fork = match row.get::<Option<Uuid>>(13)? {
@@ -93,7 +95,8 @@ pub(crate) fn stored_event(row: &impl Record) -> Result<StoredEvent, StoreError>
         parent_node_id: row.get::<Option<Uuid>>(3)?.map(NodeId),
         timestamp: row.time(4)?,
         event_type: row.get(5)?,
-        payload: String::from_utf8(row.get::<Json>(6)?.0.into()).map_err(unreadable(format!("event {seq}")))?,
+        payload: String::from_utf8(row.get::<Json>(6)?.0.into())
+            .map_err(unreadable(format!("event {seq}")))?,
     })
 }
 
@@ -105,7 +108,11 @@ pub(crate) fn event(run: RunId, stored: StoredEvent) -> Result<Event, StoreError
     Ok(Event { run_id: run, seq, node_id, parent_node_id, timestamp, body })
 }
 
-/// The columns of [`SUMMARY`](super::documents::SUMMARY).
+/// The columns of a [summary](document_summary) of `onto_documents d`.
+pub(crate) const SUMMARY: &str =
+    "d.id, d.type_key, d.project_id, d.run_id, d.path, d.title, d.bytes, d.props, d.updated_at, d.parent_id";
+
+/// The columns of [`SUMMARY`].
 pub(crate) fn document_summary(row: &impl Record) -> Result<DocumentSummary, StoreError> {
     let id = DocumentId(row.get(0)?);
     Ok(DocumentSummary {

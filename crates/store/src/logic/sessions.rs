@@ -16,7 +16,8 @@ const COLUMNS: &str = "s.id, s.node_id, s.parent_session_id, s.messages, s.creat
 
 /// The conversations that a run has, itself last. What was written to a run before it after the last event that they
 /// share is none of its own.
-const OF_LINE: &str = "FROM line JOIN tree_agent_sessions s ON s.run_id = line.run AND s.created_at <= line.until";
+const OF_LINE: &str =
+    "FROM line JOIN tree_agent_sessions s ON s.run_id = line.run AND s.created_at <= line.until";
 
 /// The common table expression `line`: the runs of which a log consists, and the time of the last event of each that
 /// belongs to it. The parameters 1 to 3 are the [`Parts`].

@@ -13,9 +13,9 @@ use super::connection::Connection;
 use super::types::{JsonText, Time};
 use crate::batch::context_metrics;
 use crate::error::StoreError;
+use crate::logic::new_run::note_request;
 use crate::logic::operations::derive;
 use crate::logic::rows::stored_document;
-use crate::logic::runs::note_request;
 use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,

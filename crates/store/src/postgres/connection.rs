@@ -60,7 +60,7 @@ pub(super) fn parse(
     Ok((config, tls))
 }
 
-/// What the statements of appends and claims need. Plans made for given array lengths cost more to make than they save.
+/// What the statements of appends, and of leases with their claims, need. Plans made for given array lengths cost more to make than they save.
 /// A plan is kept for long, so it must not depend on tables that were small when it was made: index look-ups in the
 /// order of the given rows always, which is also the order in which rows are locked.
 const ORDERED: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
@@ -77,7 +77,7 @@ fn add_options(config: &mut tokio_postgres::Config, ours: &str) {
 pub(super) struct Connections {
     /// Connections on which Postgres plans as it likes.
     free: Pool,
-    /// Connections for appends and claims, see [`ORDERED`].
+    /// Connections for appends and leases, see [`ORDERED`].
     ordered: Pool,
     /// A permit for each connection that is in use, of either pool.
     permits: Arc<Semaphore>,
@@ -143,7 +143,7 @@ impl Connections {
         self.take_from(&self.free, &self.ordered).await
     }
 
-    /// A connection for appends and claims.
+    /// A connection for appends and leases.
     pub(super) async fn take_ordered(&self) -> Result<Connection, StoreError> {
         self.take_from(&self.ordered, &self.free).await
     }

@@ -87,7 +87,7 @@ const RENEW: &str = "UPDATE tree_agent_drivers d SET renewed_at = now(), \
 #[async_trait]
 impl Leases for PostgresStore {
     async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError> {
-        let mut connection = self.connection().await?;
+        let mut connection = self.connections.take_ordered().await?;
         connection.begin().await?;
         let term = begin_term(&mut connection, driver, ttl).await;
         connection.end(term).await
@@ -116,7 +116,7 @@ impl Leases for PostgresStore {
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         let (ids, epochs): (Vec<Uuid>, Vec<i64>) =
             held.iter().map(|(run, epoch)| (run.0, *epoch as i64)).unzip();
-        let mut connection = self.connection().await?;
+        let mut connection = self.connections.take_ordered().await?;
         let rows = connection
             .query(
                 "WITH held AS (SELECT r.id FROM tree_agent_runs r \
@@ -140,7 +140,7 @@ impl Leases for PostgresStore {
         reason: &str,
         lease: Duration,
     ) -> Result<Option<Failed>, StoreError> {
-        let mut connection = self.connection().await?;
+        let mut connection = self.connections.take_ordered().await?;
         let row = connection
             .query_opt(
                 "WITH failed AS (SELECT id, CASE WHEN progress_seq > failed_seq THEN 1 ELSE failures + 1 END AS times \
@@ -173,7 +173,7 @@ impl Leases for PostgresStore {
     }
 
     async fn quarantine(&self, run: RunId, epoch: u64, wait: Duration) -> Result<(), StoreError> {
-        let mut connection = self.connection().await?;
+        let mut connection = self.connections.take_ordered().await?;
         connection
             .query(
                 "UPDATE tree_agent_runs SET lease_owner = NULL, \

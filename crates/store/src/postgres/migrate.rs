@@ -19,7 +19,8 @@ const APPLIED: &str = "SELECT version, checksum::text FROM refinery_schema_histo
 
 pub(super) async fn check(connection: &mut Connection) -> Result<(), StoreError> {
     let there = connection.query(IS_MIGRATED, &[&HISTORY_TABLE]).await?;
-    let rows = if there.iter().any(|row| row.get(0)) { connection.query(APPLIED, &[]).await? } else { Vec::new() };
+    let rows =
+        if there.iter().any(|row| row.get(0)) { connection.query(APPLIED, &[]).await? } else { Vec::new() };
     let found = version(&rows)?;
     let needed = Dialect::Postgres.version();
     if found == needed {

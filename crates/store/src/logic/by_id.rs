@@ -1,15 +1,70 @@
-//! The text of a document from some byte on.
+//! Documents that are read by their id alone: as they are, as they were, and from some byte on.
 
-use tree_agent_contract::DocumentId;
 use tree_agent_contract::limits::DOCUMENT_BYTES;
+use tree_agent_contract::{DocumentId, RunId};
 use uuid::Uuid;
 
-use super::documents::by_id;
+use super::forks;
+use super::rows::{SUMMARY, placed_document};
 use super::sql::{Db, Record};
 use crate::chunks::{Span, to_read};
 use crate::error::StoreError;
-use crate::ports::DocumentTail;
+use crate::ports::{DocumentTail, DocumentVersion, Page, PlacedDocument};
 use crate::schema::Dialect;
+
+/// Documents of deleted runs are hidden with them.
+pub(crate) const SHOWN: &str =
+    "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
+
+/// The document with the id that is parameter 1. Several runs may have one under this id: restored forks, and those that
+/// outlived the run, hold it too. The one that created it counts. That is the run with the fewest others before it in
+/// its line, and of several such forks the oldest.
+fn by_id(dialect: Dialect) -> String {
+    let length = dialect.pick("jsonb_array_length", "json_array_length");
+    format!(
+        "d.id = $1 AND {SHOWN} ORDER BY \
+         COALESCE((SELECT {length}(r.segments) FROM tree_agent_runs r WHERE r.id = d.run_id), 0), \
+         COALESCE((SELECT r.created_at FROM tree_agent_runs r WHERE r.id = d.run_id), d.created_at), \
+         d.created_at, d.run_id LIMIT 1"
+    )
+}
+
+/// A document as it is now.
+pub(crate) async fn latest<D: Db>(db: &mut D, id: DocumentId) -> Result<PlacedDocument, StoreError> {
+    let sql =
+        format!("SELECT {SUMMARY}, d.body, d.created_at FROM onto_documents d WHERE {}", by_id(D::DIALECT));
+    placed_document(&db.row(&sql, &[&id.0]).await?.ok_or_else(|| StoreError::not_found("document", id))?)
+}
+
+/// The run that created the document; none for one of a project.
+async fn creator<D: Db>(db: &mut D, id: DocumentId) -> Result<Option<RunId>, StoreError> {
+    let sql = format!("SELECT d.run_id FROM tree_agent_documents d WHERE {}", by_id(D::DIALECT));
+    db.row(&sql, &[&id.0]).await?.map(|row| row.get(0).map(RunId)).transpose()
+}
+
+/// A document of a run as it was after the event `seq`.
+pub(crate) async fn at<D: Db>(db: &mut D, id: DocumentId, seq: u64) -> Result<PlacedDocument, StoreError> {
+    let missing = || StoreError::not_found("document", id);
+    let run = creator(db, id).await?.ok_or_else(missing)?;
+    forks::document(db, run, id, true).await?.at(seq).ok_or_else(missing)
+}
+
+/// The texts that a document has had.
+pub(crate) async fn versions<D: Db>(
+    db: &mut D,
+    id: DocumentId,
+    after: u64,
+    limit: usize,
+) -> Result<Page<DocumentVersion>, StoreError> {
+    match creator(db, id).await? {
+        Some(run) => Ok(forks::document(db, run, id, false).await?.versions(after, limit)),
+        None => {
+            // That of a project has no history.
+            latest(db, id).await?;
+            Ok(Page { items: Vec::new(), more: false })
+        }
+    }
+}
 
 /// Bytes of a text, from the one at `from`, counted from 0; `length` of them.
 fn bytes(dialect: Dialect, text: &str, from: &str, length: &str) -> String {
