@@ -13,7 +13,6 @@ use crate::batch::context_metrics;
 use crate::error::StoreError;
 use crate::logic::new_run::note_request;
 use crate::logic::operations::derive;
-use crate::logic::rows::stored_document;
 use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
@@ -50,23 +49,7 @@ impl Archives for EmbeddedStore {
         after: Option<DocumentId>,
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
-        self.query(move |db| {
-            if let Some(rows) = done(forks::document_rows(db, run, after, limit))? {
-                return Ok(rows);
-            }
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let sql = "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
-                       parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = ?1 AND (?2 IS NULL OR id > ?2) ORDER BY id LIMIT ?3";
-            let mut statement = db.prepare_cached(sql).map_err(map_error)?;
-            let mut rows =
-                statement.query(params![run.0, after.map(|id| id.0), limit]).map_err(map_error)?;
-            let mut documents = Vec::new();
-            while let Some(row) = rows.next().map_err(map_error)? {
-                documents.push(stored_document(row)?);
-            }
-            Ok(documents)
-        })
-        .await
+        self.query(move |db| done(forks::document_rows(db, run, after, limit))).await
     }
 
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError> {

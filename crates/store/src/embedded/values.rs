@@ -67,3 +67,15 @@ pub(super) fn execute(
 ) -> Result<usize, StoreError> {
     db.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(map_error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_numbered_and_json_paths_are_left() {
+        let sql = "SELECT spec ->> '$.a', json_extract($2, '$[' || $10 || ']') WHERE id = $1";
+        let numbered = numbered(sql);
+        assert_eq!(numbered, "SELECT spec ->> '$.a', json_extract(?2, '$[' || ?10 || ']') WHERE id = ?1");
+    }
+}

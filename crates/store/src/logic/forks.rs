@@ -13,8 +13,8 @@ use super::rows::{self, limit};
 use super::sql::{Backend, Db, Param, Record};
 use crate::error::StoreError;
 use crate::ports::{
-    Created, DocumentTail, DocumentVersion, Forks, NewFork, Page, PlacedDocument, Projection, Segment,
-    StoredChunk, StoredDocument,
+    Created, DocumentRecord, DocumentTail, DocumentVersion, Forks, NewFork, Page, PlacedDocument, Projection,
+    Segment, StoredChunk, StoredDocument,
 };
 use crate::schema::Dialect;
 use crate::text::clean_json;
@@ -78,15 +78,15 @@ async fn insert<D: Db>(db: &mut D, fork: NewFork) -> Result<bool, StoreError> {
     // Whoever removes the run waits for its forks.
     let lock = D::DIALECT.pick(" FOR KEY SHARE", "");
     let sql = format!(
-        "SELECT head_seq, parent_seq, epoch, root_node_id, archived_at IS NOT NULL FROM tree_agent_runs \
-         WHERE id = $1 AND deleted_at IS NULL{lock}"
+        "SELECT head_seq, parent_seq, epoch, root_node_id, archived_at IS NOT NULL, COALESCE(segments, '[]') \
+         FROM tree_agent_runs WHERE id = $1 AND deleted_at IS NULL{lock}"
     );
     let row = db.row(&sql, &[&parent.0]).await?.ok_or_else(|| StoreError::not_found("run", parent))?;
     if row.get(4)? {
         return Err(StoreError::Archived(parent));
     }
     inherited::check_parent(&fork, row.number(0)?, row.number(1)?)?;
-    let shared = segments(db, parent).await?;
+    let shared = row.json(5, || format!("the segments of run {parent}"))?;
     let parts = json(&inherited::extended(parent, row.number(2)?, fork.parent_seq, shared))?;
     let (head, parent_seq, edits) = (event.seq as i64, fork.parent_seq as i64, json(&fork.edits)?);
     let mut new = NewRow::of(D::DIALECT, spec, row.get(3)?, event.timestamp)?;
@@ -177,9 +177,7 @@ impl Parts {
     }
 }
 
-/// The condition for rows of the documents `d` that belong to the part `s`.
-const ROW_OF_PART: &str = "d.run_id = s.run AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq";
-/// The same for rows of a table `d` with one row for each event.
+/// The condition for rows of a table `d` with a row for each event that belong to the part `s`.
 const EVENT_OF_PART: &str = "d.run_id = s.run AND d.seq > s.after_seq AND d.seq <= s.until_seq";
 
 /// Nodes of a fork, with their parents. None if the run is no fork.
@@ -219,7 +217,7 @@ pub(crate) async fn documents<D: Db>(
     with_texts: bool,
 ) -> Result<BTreeMap<DocumentId, Inherited>, StoreError> {
     let parts = parts(db, run).await?;
-    let documents = rows_of(db, &parts, only.map(|id| (id, id)), with_texts).await?;
+    let documents = rows_of(db, &parts, only, with_texts).await?;
     let ([runs, after, until], id) = (parts.params(), only.map(|id| id.0));
     let text = if with_texts { "d.body" } else { "''" };
     let sql = format!(
@@ -234,23 +232,22 @@ pub(crate) async fn documents<D: Db>(
     Ok(inherited::together(run, documents, pieces))
 }
 
-/// The rows of documents with their parts and the bytes of their bodies, in the order of the parts: all, or those from
-/// one id to another.
+/// The rows of documents with their parts and the bytes of their bodies, in the order of the parts.
 async fn rows_of<D: Db>(
     db: &mut D,
     parts: &Parts,
-    ids: Option<(DocumentId, DocumentId)>,
+    only: Option<DocumentId>,
     with_texts: bool,
 ) -> Result<Vec<(Range, StoredDocument, u64)>, StoreError> {
+    let ([runs, after, until], id) = (parts.params(), only.map(|id| id.0));
     let columns = if with_texts { DOCUMENT.to_owned() } else { DOCUMENT.replace("d.body", "''") };
-    let [runs, after, until] = parts.params();
-    let (first, last) = (ids.map(|ids| ids.0.0), ids.map(|ids| ids.1.0));
     let sql = format!(
         "SELECT {columns}, CAST(octet_length(d.body) AS bigint), s.n FROM {} CROSS JOIN tree_agent_documents d \
-         WHERE {ROW_OF_PART} AND (d.id >= $4 OR $4 IS NULL) AND (d.id <= $5 OR $5 IS NULL) ORDER BY s.n",
+         WHERE d.run_id = s.run AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq \
+         AND (d.id = $4 OR $4 IS NULL) ORDER BY s.n",
         Parts::from(D::DIALECT)
     );
-    let found = db.rows(&sql, &[runs, after, until, &first, &last]).await?;
+    let found = db.rows(&sql, &[runs, after, until, &id]).await?;
     let row = |row: &D::Row| {
         let range = parts.ranges[usize::try_from(row.get::<i64>(16)? - 1).unwrap_or_default()];
         Ok((range, rows::stored_document(row)?, row.number(15)?))
@@ -258,35 +255,38 @@ async fn rows_of<D: Db>(
     found.iter().map(row).collect()
 }
 
-/// A page of the rows of a fork's documents, by id. None if the run is no fork.
+/// What the rows of the documents of a run say, by id.
+pub(crate) async fn records<D: Db>(db: &mut D, run: RunId) -> Result<Vec<DocumentRecord>, StoreError> {
+    let parts = parts(db, run).await?;
+    let documents = inherited::together(run, rows_of(db, &parts, None, false).await?, Vec::new());
+    Ok(documents.into_values().map(|document| document.record()).collect())
+}
+
+/// A page of the rows of a run's documents, by id. Only these are read.
 pub(crate) async fn document_rows<D: Db>(
     db: &mut D,
     run: RunId,
     after: Option<DocumentId>,
     max: usize,
-) -> Result<Option<Vec<StoredDocument>>, StoreError> {
-    let parts = parts(db, run).await?;
-    if !parts.is_fork() {
-        return Ok(None);
-    }
-    let ([runs, shared, until], after) = (parts.params(), after.map(|id| id.0));
+) -> Result<Vec<StoredDocument>, StoreError> {
     let sql = format!(
-        "SELECT DISTINCT d.id FROM {} CROSS JOIN tree_agent_documents d \
-         WHERE {ROW_OF_PART} AND (d.id > $4 OR $4 IS NULL) ORDER BY d.id LIMIT $5",
-        Parts::from(D::DIALECT)
+        "SELECT {DOCUMENT} FROM tree_agent_documents d WHERE d.run_id = $1 AND d.created_seq > $2 \
+         AND d.created_seq <= $3 AND (d.id > $4 OR $4 IS NULL) ORDER BY d.id LIMIT $5"
     );
-    let ids = db.rows(&sql, &[runs, shared, until, &after, &limit(max)]).await?;
-    let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(Some(Vec::new())) };
-    let ids = (DocumentId(first.get(0)?), DocumentId(last.get(0)?));
+    let after = after.map(|id| id.0);
     // Of each document the row of the latest part counts.
     let mut found = BTreeMap::new();
-    for (range, stored, _) in rows_of(db, &parts, Some(ids), true).await? {
-        found.insert(stored.document.id, inherited::row(run, range.until, stored));
+    for part in parts(db, run).await?.ranges {
+        let params: [&dyn Param; 5] = [&part.run.0, &part.after, &part.until, &after, &limit(max)];
+        for row in db.rows(&sql, &params).await? {
+            let stored = rows::stored_document(&row)?;
+            found.insert(stored.document.id, inherited::row(run, part.until, stored));
+        }
     }
-    Ok(Some(found.into_values().collect()))
+    Ok(found.into_values().take(max).collect())
 }
 
-/// A page of the chunks of the documents of a run, by document and event.
+/// A page of the chunks of a run's documents, by document and event. Only these are read.
 pub(crate) async fn chunks<D: Db>(
     db: &mut D,
     run: RunId,
@@ -294,42 +294,68 @@ pub(crate) async fn chunks<D: Db>(
     max: usize,
 ) -> Result<Vec<StoredChunk>, StoreError> {
     let parts = parts(db, run).await?;
-    let [runs, shared, until] = parts.params();
-    let next = format!(
-        "SELECT d.document_id, d.seq, d.start_byte, d.body, d.created_at, d.replaces FROM {} \
-         CROSS JOIN tree_agent_document_chunks d WHERE {EVENT_OF_PART} AND (d.document_id, d.seq) > ($4, $5) \
-         ORDER BY d.document_id, d.seq LIMIT $6",
-        Parts::from(D::DIALECT)
-    );
-    let base = format!(
-        "SELECT d.id, d.base_seq, s.until_seq FROM {} CROSS JOIN tree_agent_documents d \
-         WHERE {ROW_OF_PART} AND {} ORDER BY s.n",
-        Parts::from(D::DIALECT),
-        D::DIALECT.any_id("d.id", "$4"),
-    );
     let mut chunks = Vec::new();
     // Most often once: few chunks belong to no document, or to a text that is no longer kept.
     loop {
         let left = max.saturating_sub(chunks.len());
-        let page = db.rows(&next, &[runs, shared, until, &after.0.0, &after.1, &limit(left)]).await?;
-        let page: Vec<_> = page.iter().map(rows::chunk).collect::<Result<_, _>>()?;
-        let is_last = page.len() < left;
-        let Some(last) = page.last() else { return Ok(chunks) };
-        after = (last.document_id, last.seq as i64);
+        let page = next_chunks(db, &parts, after, left).await?;
         if !parts.is_fork() {
             return Ok(page);
         }
-        let mut ids: Vec<Uuid> = page.iter().map(|chunk| chunk.document_id.0).collect();
-        ids.dedup();
-        let mut bases = BTreeMap::new();
-        for row in db.rows(&base, &[runs, shared, until, &List(ids)]).await? {
-            bases.insert(DocumentId(row.get(0)?), row.get::<i64>(1)?.min(row.get(2)?));
-        }
+        let is_last = page.len() < left;
+        let Some(last) = page.last() else { return Ok(chunks) };
+        after = (last.document_id, last.seq as i64);
+        let bases = bases(db, &parts, &page).await?;
         chunks.extend(inherited::of_documents(page, &bases));
         if is_last || chunks.len() >= max {
             return Ok(chunks);
         }
     }
+}
+
+/// The next chunks of all parts, whatever document they belong to.
+async fn next_chunks<D: Db>(
+    db: &mut D,
+    parts: &Parts,
+    after: (DocumentId, i64),
+    max: usize,
+) -> Result<Vec<StoredChunk>, StoreError> {
+    let sql = "SELECT document_id, seq, start_byte, body, created_at, replaces FROM tree_agent_document_chunks \
+               WHERE run_id = $1 AND seq > $2 AND seq <= $3 AND (document_id, seq) > ($4, $5) \
+               ORDER BY document_id, seq LIMIT $6";
+    let mut page = Vec::new();
+    for part in &parts.ranges {
+        let params: [&dyn Param; 6] =
+            [&part.run.0, &part.after, &part.until, &after.0.0, &after.1, &limit(max)];
+        for row in db.rows(sql, &params).await? {
+            page.push(rows::chunk(&row)?);
+        }
+    }
+    page.sort_by_key(|chunk| (chunk.document_id, chunk.seq));
+    page.truncate(max);
+    Ok(page)
+}
+
+/// The events that the bodies of the documents of these chunks belong to.
+async fn bases<D: Db>(
+    db: &mut D,
+    parts: &Parts,
+    chunks: &[StoredChunk],
+) -> Result<BTreeMap<DocumentId, i64>, StoreError> {
+    let mut ids: Vec<Uuid> = chunks.iter().map(|chunk| chunk.document_id.0).collect();
+    ids.dedup();
+    let sql = format!(
+        "SELECT d.id, d.base_seq, s.until_seq FROM {} CROSS JOIN tree_agent_documents d WHERE d.run_id = s.run \
+         AND d.created_seq > s.after_seq AND d.created_seq <= s.until_seq AND {} ORDER BY s.n",
+        Parts::from(D::DIALECT),
+        D::DIALECT.any_id("d.id", "$4"),
+    );
+    let [runs, after, until] = parts.params();
+    let mut bases = BTreeMap::new();
+    for row in db.rows(&sql, &[runs, after, until, &List(ids)]).await? {
+        bases.insert(DocumentId(row.get(0)?), row.get::<i64>(1)?.min(row.get(2)?));
+    }
+    Ok(bases)
 }
 
 /// Gives the forks of a run all that they share with it, before it is removed. Forks of such a fork read it there.
@@ -382,7 +408,7 @@ async fn copy<D: Db>(db: &mut D, fork: RunId, range: Range) -> Result<(), StoreE
          WHERE run_id = $2 AND seq > $3 AND seq <= $4",
         "INSERT INTO tree_agent_sessions (run_id, id, node_id, parent_session_id, messages, created_at) \
          SELECT $1, id, node_id, parent_session_id, messages, created_at FROM tree_agent_sessions \
-         WHERE run_id = $2 AND CAST($3 AS bigint) >= 0 AND created_at <= (SELECT max(e.created_at) \
+         WHERE run_id = $2 AND CAST($3 AS bigint) >= -1 AND created_at <= (SELECT max(e.created_at) \
          FROM tree_agent_events e WHERE e.run_id = $1 AND e.seq <= $4) ON CONFLICT (run_id, id) DO NOTHING",
     ] {
         db.run(sql, &[&fork.0, &range.run.0, &range.after, &range.until]).await?;

@@ -26,7 +26,8 @@ pub(crate) struct Range {
 
 /// The parts of the log of `run`, its own included.
 pub(crate) fn ranges(run: RunId, segments: &[Segment]) -> Vec<Range> {
-    let mut after = 0;
+    // A document that was put before the first event belongs to the first part.
+    let mut after = -1;
     let mut ranges = Vec::with_capacity(segments.len() + 1);
     for segment in segments {
         let until = segment.until as i64;

@@ -86,8 +86,6 @@ async fn stored<D: Db>(db: &mut D, run: RunId) -> Result<Stored, StoreError> {
             cells.push(table.row(row.get(0)?, values));
         }
     }
-    let documents = forks::documents(db, run, None, false).await?;
-    let sessions = sessions::of_run(db, run, None, usize::MAX).await?;
     Ok(Stored {
         archived: head.get(2)?,
         head_seq: head.number(0)?,
@@ -95,8 +93,8 @@ async fn stored<D: Db>(db: &mut D, run: RunId) -> Result<Stored, StoreError> {
         events: own + shared,
         last_seq: last.max(shared),
         rows: cells,
-        documents: documents.into_values().map(|document| document.record()).collect(),
-        sessions: sessions.into_iter().map(|session| session.id).collect(),
+        documents: forks::records(db, run).await?,
+        sessions: sessions::ids(db, run).await?,
     })
 }
 

@@ -6,7 +6,7 @@ use tree_agent_contract::{RunId, SessionId};
 
 use super::forks::{Parts, parts};
 use super::rows::{limit, session};
-use super::sql::{Backend, Db};
+use super::sql::{Backend, Db, Record};
 use crate::error::StoreError;
 use crate::ports::{CHAIN, Sessions};
 use crate::schema::Dialect;
@@ -78,8 +78,16 @@ async fn chain<D: Db>(db: &mut D, run: RunId, id: SessionId) -> Result<Vec<Sessi
     Ok(chain)
 }
 
+/// The ids of all conversations that the run has.
+pub(crate) async fn ids<D: Db>(db: &mut D, run: RunId) -> Result<Vec<SessionId>, StoreError> {
+    let parts = parts(db, run).await?;
+    let sql = format!("WITH {} SELECT DISTINCT s.id {OF_LINE} ORDER BY s.id", line(D::DIALECT));
+    let rows = db.rows(&sql, &parts.params()).await?;
+    rows.iter().map(|row| row.get(0).map(|id: String| SessionId::new(id))).collect()
+}
+
 /// Conversations that the run has, by id after `after`.
-pub(crate) async fn of_run<D: Db>(
+async fn of_run<D: Db>(
     db: &mut D,
     run: RunId,
     after: Option<SessionId>,

@@ -15,7 +15,6 @@ use crate::batch::context_metrics;
 use crate::error::StoreError;
 use crate::logic::new_run::note_request;
 use crate::logic::operations::derive;
-use crate::logic::rows::stored_document;
 use crate::logic::{forks, sessions};
 use crate::ports::{
     Archives, Partition, RunRecord, StoredChunk, StoredDocument, StoredEvent, WholeProjection,
@@ -60,20 +59,7 @@ impl Archives for PostgresStore {
         after: Option<DocumentId>,
         limit: usize,
     ) -> Result<Vec<StoredDocument>, StoreError> {
-        let mut connection = self.connection().await?;
-        if let Some(rows) = forks::document_rows(&mut connection, run, after, limit).await? {
-            return Ok(rows);
-        }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let after = after.map(|id| id.0);
-        let rows = connection
-            .query(
-                "SELECT id, type_key, run_id, path, title, body, props, created_at, updated_at, dropped_bytes, base_seq, created_seq, \
-                 parent_id, linked_seq, linked_at FROM tree_agent_documents WHERE run_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3",
-                &[&run.0, &after, &limit],
-            )
-            .await?;
-        rows.iter().map(stored_document).collect()
+        forks::document_rows(&mut self.connection().await?, run, after, limit).await
     }
 
     async fn prune_run(&self, run: RunId, head_seq: u64, sha256: &str) -> Result<bool, StoreError> {

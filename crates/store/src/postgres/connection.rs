@@ -513,6 +513,41 @@ mod tests {
         assert_eq!(connection.query_both(("SELECT 1", &[]), ("SELECT 2", &[])).await.unwrap().len(), 1);
     }
 
+    #[tokio::test]
+    async fn appends_have_a_planner_of_their_own_and_both_kinds_share_the_maximum() {
+        let server = tokio::task::spawn_blocking(PrivatePostgres::start).await.unwrap().unwrap();
+        let config = PoolConfig {
+            max_connections: 2,
+            connect_timeout: Duration::from_secs(2),
+            ..PoolConfig::default()
+        };
+        let connections = Connections::new(&server.create_database().unwrap(), config).unwrap();
+        let shown = async |connection: &mut Connection, what: &str| {
+            connection.query(&format!("SHOW {what}"), &[]).await.unwrap()[0].get::<_, String>(0)
+        };
+        let (mut free, mut ordered) =
+            (connections.take().await.unwrap(), connections.take_ordered().await.unwrap());
+        for switch in ["enable_seqscan", "enable_hashjoin", "enable_mergejoin"] {
+            assert_eq!(shown(&mut free, switch).await, "on", "{switch}");
+            assert_eq!(shown(&mut ordered, switch).await, "off", "{switch}");
+        }
+        assert_eq!(shown(&mut free, "plan_cache_mode").await, "auto");
+        assert_eq!(shown(&mut ordered, "plan_cache_mode").await, "force_generic_plan");
+        assert!(connections.take().await.err().unwrap().is_transient(), "no third one");
+        let open = |levels: Vec<(&str, usize)>| levels[1].1 + levels[2].1;
+        drop((free, ordered));
+        for _ in 0..2 {
+            // An idle one of the other kind makes room.
+            let both = (connections.take().await.unwrap(), connections.take().await.unwrap());
+            assert_eq!(open(connections.levels()), 2);
+            drop(both);
+            let both = (connections.take_ordered().await.unwrap(), connections.take_ordered().await.unwrap());
+            assert_eq!(open(connections.levels()), 2);
+            drop(both);
+        }
+        assert_eq!(connections.levels()[3], ("waiting", 0));
+    }
+
     #[test]
     fn codes_tell_what_may_work_later() {
         for code in ["08006", "25006", "25P03", "28000", "28P01", "40001", "53100", "55P03", "57P01", "58030"]
