@@ -240,7 +240,7 @@ CREATE TABLE tree_agent_documents (
     updated_at    INTEGER NOT NULL,
     dropped_bytes INTEGER NOT NULL DEFAULT 0,
     base_seq      INTEGER NOT NULL,
-    created_seq   INTEGER NOT NULL,
+    created_seq   INTEGER NOT NULL DEFAULT 0,
     parent_id     BLOB,
     linked_seq    INTEGER,
     linked_at     INTEGER,

@@ -402,7 +402,7 @@ CREATE TABLE tree_agent_documents (
     updated_at    timestamptz NOT NULL,
     dropped_bytes bigint      NOT NULL DEFAULT 0,
     base_seq      bigint      NOT NULL,
-    created_seq   bigint      NOT NULL,
+    created_seq   bigint      NOT NULL DEFAULT 0,
     parent_id     uuid,
     linked_seq    bigint,
     linked_at     timestamptz,
