@@ -173,7 +173,7 @@ pub(crate) fn stored_document(row: &impl Record) -> Result<StoredDocument, Store
         document,
         dropped_bytes: row.number(9)?,
         base_seq: row.number(10)?,
-        created_seq: Some(row.number(11)?),
+        created_seq: row.number(11)?,
         edge: edge(row, 12)?,
     })
 }

@@ -1,11 +1,9 @@
 //! A gateway that asks for tokens, over real connections.
 
-mod common;
-
 use std::time::Duration;
 
-use common::driver::TestDriver;
-use common::{Gateway, SOON, field};
+use crate::common::driver::TestDriver;
+use crate::common::{Gateway, SOON, field};
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
@@ -300,7 +298,7 @@ async fn the_request_id_of_a_project_belongs_to_its_user() {
     assert_eq!(create("ann", "Ann's").await.unwrap(), anns);
     // Only its own user learns that a request id was used.
     let reason = |status: Status| {
-        let field = common::field(&status);
+        let field = crate::common::field(&status);
         (status.code(), field)
     };
     let (own, foreign) =

@@ -1,11 +1,9 @@
 //! Contexts of runs: what projects and read-only runs forbid, with the real tools over the real gateway, and copies of
 //! runs with another context.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Gateway, field};
+use crate::common::{Gateway, field};
 use prost_types::FieldMask;
 use serde_json::{Value, json};
 use tonic::Code;

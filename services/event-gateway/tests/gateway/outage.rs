@@ -1,11 +1,9 @@
 //! Postgres goes away and comes back while clients watch.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Gateway, Log, Mode, SOON, TestFanout};
+use crate::common::{Gateway, Log, Mode, SOON, TestFanout};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -60,7 +58,7 @@ async fn streams_outlive_an_outage_and_health_tells_of_it() {
     health_turns(&gateway, ServingStatus::NotServing).await;
     let refused = gateway.runs().get_run(GetRunRequest { run_id: run.run_id.clone() }).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused:?}");
-    assert_eq!(common::field(&refused), "");
+    assert_eq!(crate::common::field(&refused), "");
 
     let _server = tokio::task::spawn_blocking(move || {
         server.start_again().unwrap();

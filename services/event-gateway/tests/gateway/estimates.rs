@@ -1,8 +1,6 @@
 //! Estimates: what one call can use comes from the role services, each of which knows its own calls.
 
-mod common;
-
-use common::Gateway;
+use crate::common::Gateway;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -109,7 +107,7 @@ async fn a_search_is_bounded_by_its_topics() {
         ..EstimateRunRequest::default()
     };
     let status = gateway.runs().estimate_run(request).await.unwrap_err();
-    assert_eq!(common::field(&status), "search.max_depth");
+    assert_eq!(crate::common::field(&status), "search.max_depth");
     gateway.stop().await;
 }
 

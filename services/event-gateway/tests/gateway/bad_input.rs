@@ -1,8 +1,6 @@
 //! Every bad input gives the right code and names its field, and changes nothing.
 
-mod common;
-
-use common::{Gateway, Mode, field};
+use crate::common::{Gateway, Mode, field};
 use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound, OutOfRange};
 use tonic::Status;
 use tree_agent_contract::Timestamp;

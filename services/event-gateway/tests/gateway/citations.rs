@@ -1,8 +1,6 @@
 //! `ListCitations`.
 
-mod common;
-
-use common::{Gateway, Log, field};
+use crate::common::{Gateway, Log, field};
 use tonic::Code;
 use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};

@@ -1,10 +1,8 @@
 //! What `WatchRun` promises: every event after `after_seq`, once, in order, through any failure behind the gateway.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Gateway, Log, Mode, SOON};
+use crate::common::{Gateway, Log, Mode, SOON};
 use tonic::Streaming;
 use tree_agent_contract::NodeId;
 use tree_agent_contract::event::{Event, Opaque};
@@ -282,7 +280,7 @@ async fn a_stream_can_be_of_some_types_and_says_how_far_it_has_looked() {
         (WatchRunRequest { node_id: uuid::Uuid::nil().to_string(), ..from(&run.run_id, 0) }, "node_id"),
     ] {
         let refused = gateway.runs().watch_run(request).await.unwrap_err();
-        assert_eq!(common::field(&refused), name, "{refused:?}");
+        assert_eq!(crate::common::field(&refused), name, "{refused:?}");
     }
     gateway.stop().await;
 }

@@ -1,11 +1,9 @@
 //! Lists of runs: what filters find, what deleting hides, and what `WatchRuns` promises.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::{Gateway, Mode, SOON, field};
+use crate::common::{Gateway, Mode, SOON, field};
 use tonic::{Code, Streaming};
 use tree_agent_event_gateway::{Config, WatchConfig};
 use tree_agent_proto::v1::watch_runs_response::Message;

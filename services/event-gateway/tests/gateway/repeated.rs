@@ -1,8 +1,6 @@
 //! Lists in requests: each has a limit, whatever it is a list of.
 
-mod common;
-
-use common::{Gateway, SOON};
+use crate::common::{Gateway, SOON};
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;

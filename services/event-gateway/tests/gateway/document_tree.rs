@@ -1,8 +1,6 @@
 //! The documents of a run through the API: their tree, the texts that they had, and how they are followed.
 
-mod common;
-
-use common::{Gateway, Log, SOON, field};
+use crate::common::{Gateway, Log, SOON, field};
 use tonic::Code;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::NodeStatusChanged;

@@ -1,8 +1,6 @@
 //! `GetNode`, `GetResult`, and streams of one subtree.
 
-mod common;
-
-use common::{Gateway, Log, SOON, field};
+use crate::common::{Gateway, Log, SOON, field};
 use tonic::Code;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{ArtifactCreated, NodeCompleted, NodeCreated, NodeResult};

@@ -1,11 +1,9 @@
 //! Unary calls of the Connect protocol: plain HTTP with JSON.
 
-mod common;
-
+use crate::common::{Gateway, SOON};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use common::{Gateway, SOON};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;

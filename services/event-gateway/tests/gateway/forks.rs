@@ -1,12 +1,10 @@
 //! Forks: a run goes on from any event of another one, and a node of a run that has ended is done again in a fork.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::driver::TestDriver;
-use common::{Gateway, Mode, SOON, TestFanout, field};
+use crate::common::driver::TestDriver;
+use crate::common::{Gateway, Mode, SOON, TestFanout, field};
 use tonic::Code;
 use tonic_types::StatusExt;
 use tree_agent_contract::{EventBody, RunId};
@@ -24,7 +22,7 @@ struct World {
 
 impl World {
     async fn ended() -> Self {
-        Self::ended_over(common::store().await).await
+        Self::ended_over(crate::common::store().await).await
     }
 
     async fn ended_over(store: Arc<dyn Store>) -> Self {

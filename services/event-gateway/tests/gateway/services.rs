@@ -1,8 +1,6 @@
 //! What works: runs, events, graphs, documents and projects over real connections.
 
-mod common;
-
-use common::{Gateway, SOON};
+use crate::common::{Gateway, SOON};
 use tree_agent_event_gateway::Config;
 use tree_agent_fanout::Topic;
 use tree_agent_proto::v1::event::Body;

@@ -1,10 +1,8 @@
 //! `DiffRuns`: two runs, compared.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Gateway, Log, Mode, TestFanout, field};
+use crate::common::{Gateway, Log, Mode, TestFanout, field};
 use tonic::Code;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{NodeCreated, NodeResult};

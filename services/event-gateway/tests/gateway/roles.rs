@@ -1,11 +1,9 @@
 //! What roles see: the documents of their run's context, and nothing else. The requests are made from the descriptors
 //! of the API, so a new method is tried as well.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Gateway, SOON};
+use crate::common::{Gateway, SOON};
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;

@@ -1,11 +1,9 @@
 //! What `WatchDocument` promises: a document as it is, then each byte that is added to it, once and in order, through
 //! any failure behind the gateway.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{Gateway, Mode, SOON, field};
+use crate::common::{Gateway, Mode, SOON, field};
 use tonic::{Code, Streaming};
 use tree_agent_event_gateway::{Config, WatchConfig};
 use tree_agent_proto::v1::watch_document_response::Message;

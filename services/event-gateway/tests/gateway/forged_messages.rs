@@ -1,14 +1,10 @@
 //! Whoever can write to Redis can delay a watcher, and never tell it anything.
 
-#![allow(missing_docs, unreachable_pub)]
-
-mod common;
-
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::common::{Gateway, Log, Mode, SOON, store};
 use bytes::Bytes;
-use common::{Log, SOON, store};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 use tree_agent_event_gateway::{Config, serve};

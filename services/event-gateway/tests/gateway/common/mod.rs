@@ -1,5 +1,4 @@
 //! A gateway over loopback on a real store, with a fan-out that can be made to misbehave.
-#![allow(dead_code, unreachable_pub)]
 
 pub mod driver;
 mod fanout;

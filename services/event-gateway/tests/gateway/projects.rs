@@ -1,8 +1,6 @@
 //! Projects change, are archived and are deleted.
 
-mod common;
-
-use common::{Gateway, field};
+use crate::common::{Gateway, field};
 use prost_types::FieldMask;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;

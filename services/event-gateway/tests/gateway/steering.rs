@@ -1,12 +1,10 @@
 //! Commands on a live run: each is answered once, refused with its field, and previewed without a trace.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::driver::TestDriver;
-use common::{Gateway, Mode, SOON, TestFanout, field};
+use crate::common::driver::TestDriver;
+use crate::common::{Gateway, Mode, SOON, TestFanout, field};
 use tonic::{Code, Status};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::{EventBody, RunId};

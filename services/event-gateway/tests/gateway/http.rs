@@ -1,9 +1,7 @@
 //! One port: gRPC, gRPC-web from HTTP/1.1, the web UI, health and reflection.
 
-mod common;
-
+use crate::common::{Gateway, Mode, SOON};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use common::{Gateway, Mode, SOON};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;

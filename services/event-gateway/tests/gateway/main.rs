@@ -1,0 +1,26 @@
+//! The gateway over real loopback gRPC, gRPC-web, Connect and HTTP.
+
+#![allow(missing_docs, unreachable_pub)]
+
+mod auth;
+mod bad_input;
+mod citations;
+mod common;
+mod connect;
+mod contexts;
+mod diffs;
+mod document_tree;
+mod estimates;
+mod forged_messages;
+mod forks;
+mod http;
+mod outage;
+mod projects;
+mod repeated;
+mod results;
+mod roles;
+mod run_lists;
+mod services;
+mod steering;
+mod watch;
+mod watch_document;
