@@ -8,7 +8,7 @@ use futures::stream::BoxStream;
 use prost::Message as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tree_agent_event_gateway::Gateway;
+use tree_agent_event_gateway::{Gateway, messages_of_run};
 use tree_agent_fanout::{Fanout, Signal, Topic};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
@@ -90,7 +90,7 @@ async fn open(world: &Arc<World>, gateway: &GatewayHandle, view: &View) -> Resul
         snapshot,
         ..Default::default()
     };
-    let messages = gateway.gateway.watch(request).await.map_err(|status| status.to_string())?;
+    let messages = messages_of_run(&gateway.gateway, request).await.map_err(|status| status.to_string())?;
     let decoded = messages.map(|message| {
         let bytes = message.map_err(|status| status.to_string())?.slice(5..);
         let response = pb::WatchRunResponse::decode(bytes).map_err(|error| error.to_string())?;

@@ -11,7 +11,7 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::{Command, RunId, RunSpec, RunStatus, SearchConfig, Strategy, Timestamp};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Decision, Graph, start};
-use tree_agent_event_gateway::{Gateway, WatchConfig};
+use tree_agent_event_gateway::{Config, Gateway, WatchConfig};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{NewRun, Projection};
@@ -395,7 +395,7 @@ fn start_gateway(world: &Arc<World>, place: usize, lives: u32) -> GatewaySlot {
     let gateway = Gateway::new(
         Arc::new(SimStore::of(node.clone())),
         Arc::new(SimFanout { node: node.clone() }),
-        config,
+        &Config { watch: config, ..Config::default() },
         drain.clone(),
         node.gone.clone(),
     );

@@ -13,7 +13,8 @@ use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
-use crate::gateway::{Gateway, id};
+use crate::fields::{id, optional};
+use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
 
 /// Claims that one quote is followed to.
@@ -58,14 +59,11 @@ pub(crate) async fn page(
     request: pb::ListCitationsRequest,
 ) -> Result<pb::ListCitationsResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
-    let node = match request.node_id.as_str() {
-        "" => None,
-        text => Some(id(NodeId::parse_field("node_id", text))?),
-    };
+    let node = optional("node_id", &request.node_id, NodeId::parse_field)?;
     let check = if request.check_sources { "checked" } else { "" };
     let pages = Pages::of("citations", &[&request.run_id, &request.node_id, check]);
     let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
-    let head = gateway.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
+    let head = gateway.run(run).await?.head_seq;
     let Cursor { from, seq } = cursor.unwrap_or(Cursor { from: 0, seq: head });
     // Each caller may ask for another run: as for graphs of the past, only some of them are read at the same time.
     let place = gateway.place().await?;
@@ -133,7 +131,7 @@ impl All {
         let mut seq = 0;
         while is_cited && seq < to {
             let events = store.read(run, seq, EVENTS.min((to - seq) as usize)).await;
-            let events = events.map_err(|e| errors::store(&e))?;
+            let events = events.map_err(errors::store)?;
             let Some(last) = events.last() else { break };
             seq = last.seq;
             for event in events {
@@ -231,7 +229,7 @@ impl Sources<'_> {
         match found {
             Ok(document) => Ok(Some((document.title, document.body))),
             Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(errors::store(&error)),
+            Err(error) => Err(errors::store(error)),
         }
     }
 

@@ -7,7 +7,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
-use crate::gateway::id;
+use crate::fields::id;
 
 /// The request with everything that it leaves out, if it asks for a copy of a run of which everything is known.
 pub(crate) async fn completed(
@@ -20,17 +20,14 @@ pub(crate) async fn completed(
     }
     let copied = id(RunId::parse_field("copy_of", &request.copy_of))?;
     // What was accepted once stays accepted, whatever has become of the run that was copied.
-    let earlier = store.run_of_request(user_id, &request.request_id).await.map_err(|e| errors::store(&e))?;
+    let earlier = store.run_of_request(user_id, &request.request_id).await.map_err(errors::store)?;
     let earlier = match earlier {
         Some(run) => whole_spec(store, run).await.ok().filter(|spec| spec.copy_of == Some(copied)),
         None => None,
     };
     let spec = match earlier {
         Some(spec) => spec,
-        None => whole_spec(store, copied).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => errors::not_found("copy_of", error.to_string()),
-            other => errors::store(&other),
-        })?,
+        None => whole_spec(store, copied).await.map_err(errors::missing("copy_of"))?,
     };
     Ok(complete(request, &spec))
 }

@@ -8,10 +8,10 @@ use tree_agent_contract::diff::RunDiff;
 use tree_agent_contract::{RunId, limits};
 use tree_agent_engine::{Compared, diff};
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_store::StoreError;
 
 use crate::errors;
-use crate::gateway::{Gateway, id};
+use crate::fields::id;
+use crate::gateway::Gateway;
 use crate::graphs::Snapshot;
 use crate::pages::{self, Pages};
 use crate::results;
@@ -73,10 +73,7 @@ pub(crate) async fn page(
 }
 
 async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bool) -> Result<Side, Status> {
-    let head = gateway.store.run(run).await.map_err(|error| match error {
-        StoreError::NotFound { .. } => errors::not_found(name, error.to_string()),
-        other => errors::store(&other),
-    })?;
+    let head = gateway.store.run(run).await.map_err(errors::missing(name))?;
     let head = head.head_seq;
     if seq > head {
         return Err(errors::beyond_head(&format!("{name}_seq"), seq, head));

@@ -2,39 +2,33 @@
 
 use std::sync::Arc;
 
-use futures::stream::BoxStream;
+use futures::stream::Empty;
 use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::{hex, is_blank};
 use tree_agent_contract::{
-    Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, DocumentSummary, ProjectId,
-    ProjectStatus, RunContext, RunId, Scope, limits,
+    Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, ProjectId, ProjectStatus, RunContext,
+    RunId, Scope, limits,
 };
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, SearchQuery, StoreError, storable};
 
-use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now};
+use crate::fields::{distinct, from_wire, id, now, optional};
+use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
-use crate::run_lists::distinct;
+use crate::summaries::{placed_summary, summary, summary_to_wire};
 use crate::view::View;
-use crate::watch::service::decoded;
 
 /// Hits of a search when the client names no limit, and at the most.
 const HITS: (u32, u32) = (10, 100);
 
 /// The service.
 pub(crate) struct Documents(pub(crate) Arc<Gateway>);
-
-/// The run that a request about a document names.
-fn run_of(text: &str) -> Result<Option<RunId>, Status> {
-    if text.is_empty() { Ok(None) } else { id(RunId::parse_field("run_id", text)).map(Some) }
-}
 
 #[tonic::async_trait]
 impl DocumentService for Documents {
@@ -44,7 +38,7 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::GetDocumentResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
-        let run = run_of(&request.get_ref().run_id)?;
+        let run = optional("run_id", &request.get_ref().run_id, RunId::parse_field)?;
         let found = match request.get_ref().at_seq {
             None => {
                 let found = view.placed_document(&*self.0.store, run, id, None).await;
@@ -63,15 +57,14 @@ impl DocumentService for Documents {
         }))
     }
 
-    type WatchDocumentStream = BoxStream<'static, Result<pb::WatchDocumentResponse, Status>>;
+    type WatchDocumentStream = Empty<Result<pb::WatchDocumentResponse, Status>>;
 
-    /// As [`watch_run`](crate::runs::Runs): reached only by callers within the process.
+    /// Never called: [`crate::streams`] stands before it.
     async fn watch_document(
         &self,
-        request: Request<pb::WatchDocumentRequest>,
+        _: Request<pb::WatchDocumentRequest>,
     ) -> Result<Response<Self::WatchDocumentStream>, Status> {
-        let expires_at = Caller::of(request.extensions()).expires_at;
-        Ok(Response::new(decoded(self.0.watch_document(request.into_inner(), expires_at).await?.messages)))
+        Err(errors::intercepted())
     }
 
     async fn list_documents(
@@ -98,15 +91,9 @@ impl DocumentService for Documents {
             let shown = DocumentKind::ALL.iter().filter(|kind| **kind != DocumentKind::ToolAnswer);
             kinds.extend(shown);
         }
-        let run_id = match request.run_id.as_str() {
-            "" => None,
-            text => Some(id(RunId::parse_field("run_id", text))?),
-        };
+        let run_id = optional("run_id", &request.run_id, RunId::parse_field)?;
         let names: Vec<_> = kinds.iter().map(|k| k.as_str()).collect();
-        let parent_id = match request.parent_id.as_str() {
-            "" => None,
-            text => Some(id(DocumentId::parse_field("parent_id", text))?),
-        };
+        let parent_id = optional("parent_id", &request.parent_id, DocumentId::parse_field)?;
         for (field, value) in [
             ("parent_id", &request.parent_id),
             ("doc_role", &request.doc_role),
@@ -132,7 +119,7 @@ impl DocumentService for Documents {
             let (id, path) = cursor.split_once(':')?;
             Some((path.to_owned(), id.parse().ok()?))
         })?;
-        self.0.require_projects(&view, "project_ids", &project_ids).await?;
+        view.projects(&*self.0.store, "project_ids", &project_ids).await?;
         if let Some(run) = run_id {
             self.run(&view, run).await?;
         }
@@ -168,7 +155,7 @@ impl DocumentService for Documents {
         let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| cursor.parse().ok())?;
         let (store, after) = (&*self.0.store, after.unwrap_or_default());
-        let run = run_of(&request.run_id)?;
+        let run = optional("run_id", &request.run_id, RunId::parse_field)?;
         let found = view.placed_document(store, run, id, None).await.map_err(|e| errors::store(&e))?;
         let page = match found.document.run_id.filter(|_| run.is_some()) {
             Some(run) => store.document_versions_of(run, id, after, limit).await,
@@ -198,7 +185,7 @@ impl DocumentService for Documents {
         let mut checks = Checks::default();
         checks.text("query", &request.query, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        self.0.require_projects(&view, "context.project_ids", &context.project_ids).await?;
+        view.projects(&*self.0.store, "context.project_ids", &context.project_ids).await?;
         if let Some(visible) = view.context()
             && context.scope == Scope::Global
         {
@@ -285,10 +272,7 @@ impl DocumentService for Documents {
             true => self.0.store.put_document(document).await.map(|()| true),
             false => self.0.store.put_tool_document(document).await,
         };
-        let is_written = put.map_err(|error| match error {
-            StoreError::Conflict(message) => errors::already_exists("path", message),
-            other => errors::store(&other),
-        })?;
+        let is_written = put.map_err(errors::conflict("path"))?;
         if !is_written {
             return Err(errors::imported(&written.path));
         }
@@ -395,52 +379,6 @@ fn check_import(checks: &mut Checks, import: &DocumentImport) {
     checks.name("import.source", &import.source, limits::IMPORT_BYTES);
     checks.name("import.file", &import.file, limits::PATH_BYTES);
     checks.name("import.fingerprint", &import.fingerprint, limits::IMPORT_BYTES);
-}
-
-pub(crate) fn summary(document: &Document) -> DocumentSummary {
-    DocumentSummary {
-        id: document.id,
-        kind: document.kind,
-        project_id: document.project_id,
-        run_id: document.run_id,
-        path: document.path.clone(),
-        title: document.title.clone(),
-        bytes: document.body.len() as u64,
-        props: document.props.clone(),
-        updated_at: document.updated_at,
-        parent_id: None,
-    }
-}
-
-/// As [`summary`], with the place.
-pub(crate) fn placed_summary(placed: &PlacedDocument) -> DocumentSummary {
-    DocumentSummary { parent_id: placed.parent_id, ..summary(&placed.document) }
-}
-
-pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary {
-    pb::DocumentSummary {
-        document_id: summary.id.to_wire(),
-        kind: summary.kind.to_wire(),
-        project_id: summary.project_id.to_wire(),
-        run_id: summary.run_id.to_wire(),
-        node_id: summary.props.tree_agent_node_id.to_wire(),
-        path: summary.path.clone(),
-        title: summary.title.clone(),
-        bytes: summary.bytes,
-        updated_at: Some(summary.updated_at.to_wire()),
-        content_hash: summary.props.content_hash.as_deref().unwrap_or_default().to_owned(),
-        import: summary.props.import.as_deref().cloned().map(|import| pb::DocumentImport {
-            source: import.source,
-            file: import.file,
-            fingerprint: import.fingerprint,
-        }),
-        parent_id: summary.parent_id.map(|id| id.to_wire()).unwrap_or_default(),
-        doc_role: summary.props.doc_role.clone().unwrap_or_default(),
-        branch_id: summary.props.branch_id.clone().unwrap_or_default(),
-        iteration: summary.props.iteration.unwrap_or_default(),
-        owner: summary.props.owner.clone().unwrap_or_default(),
-        tags: summary.props.tags.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! How failures of the store look to clients.
 
+use std::borrow::Borrow;
+
 use tonic::{Code, Status};
 use tree_agent_contract::{DocumentId, FieldError, NodeId, ProjectId, RunId, limits};
 use tree_agent_engine::ReplayError;
@@ -7,7 +9,8 @@ use tree_agent_runtime::errors::{chain, field, status};
 use tree_agent_store::StoreError;
 
 /// A failure of the store as a status. What does not exist names its field.
-pub(crate) fn store(error: &StoreError) -> Status {
+pub(crate) fn store(error: impl Borrow<StoreError>) -> Status {
+    let error = error.borrow();
     match error {
         StoreError::NotFound { what, .. } => not_found(&format!("{what}_id"), error.to_string()),
         StoreError::Conflict(_) => status(Code::AlreadyExists, "CONFLICT", error.to_string()),
@@ -21,6 +24,27 @@ pub(crate) fn store(error: &StoreError) -> Status {
             status(Code::Internal, "STORE_BROKEN", error.to_string())
         }
     }
+}
+
+/// As [`store`], for a call whose conflict is about what `name` names.
+pub(crate) fn conflict(name: &str) -> impl FnOnce(StoreError) -> Status {
+    move |error| match error {
+        StoreError::Conflict(message) => already_exists(name, message),
+        other => store(other),
+    }
+}
+
+/// As [`store`], for a call that does not find what `name` names.
+pub(crate) fn missing(name: &str) -> impl FnOnce(StoreError) -> Status {
+    move |error| match error {
+        StoreError::NotFound { .. } => not_found(name, error.to_string()),
+        other => store(other),
+    }
+}
+
+/// Streams are answered before the generated services, with messages that are encoded once for all of them.
+pub(crate) fn intercepted() -> Status {
+    Status::internal("streams are not served here")
 }
 
 /// `NOT_FOUND` for what `name` names.
@@ -124,7 +148,7 @@ pub(crate) fn gap(run: RunId, after_seq: u64, next: u64) -> Status {
 }
 
 /// A log that does not replay: a defect, or a log that was changed by hand.
-pub(crate) fn replay(error: &ReplayError) -> Status {
-    tracing::error!("{}", chain(error));
+pub(crate) fn replay(error: ReplayError) -> Status {
+    tracing::error!("{}", chain(&error));
     status(Code::Internal, "LOG_BROKEN", format!("the run's log does not replay: {error}"))
 }

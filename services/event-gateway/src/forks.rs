@@ -1,7 +1,5 @@
 //! `ForkRun`, and `RetryNode` of a run that has ended: a run that continues another one with edits.
 
-use bytes::Bytes;
-use prost::Message;
 use tonic::Status;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
@@ -11,18 +9,18 @@ use tree_agent_contract::{
     Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Run;
-use tree_agent_fanout::Topic;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
-use tree_agent_store::{Created, NewFork, RunRow, StoreError};
+use tree_agent_store::{NewFork, RunRow, StoreError};
 use uuid::Uuid;
 
 use crate::errors;
-use crate::gateway::{id, now};
+use crate::fields::{id, now};
+use crate::gateway::Gateway;
+use crate::maxima::Maxima;
 use crate::places::Place;
-use crate::runs::Runs;
 use crate::steering::preview::{preview_to_wire, replayed, replayed_further};
-use crate::steering::{Asked, edits};
+use crate::steering::{Asked, edits, steer};
 
 /// Changed documents that a preview names.
 const CHANGED: usize = 100;
@@ -54,307 +52,301 @@ struct Judged {
     place: Place,
 }
 
-impl Runs {
-    /// Forks a run, or says what the fork would do.
-    pub(crate) async fn fork(
-        &self,
-        request: pb::ForkRunRequest,
-        user: String,
-    ) -> Result<pb::ForkRunResponse, Status> {
-        let validate_only = request.validate_only;
-        let wanted = self.wanted(request, &user)?;
-        if validate_only {
-            let Judged { moment, preview, place, .. } = self.judged(&wanted).await?;
-            let (spec, at) = (spec_of(&wanted, user, &moment.run), moment.at);
-            drop((moment, place));
-            self.require(&spec).await?;
-            let changed = self.gateway.store.documents_changed(&spec.context, at, CHANGED).await;
-            let changed = changed.map_err(|e| errors::store(&e))?;
-            return Ok(pb::ForkRunResponse {
-                fork_run_id: String::new(),
-                preview: Some(preview_to_wire(preview)),
-                changed_document_ids: changed.ids.to_wire(),
-                changed_document_count: u32::try_from(changed.total).unwrap_or(u32::MAX),
-            });
-        }
-        let fork_run_id = self.forked(wanted, user).await?.to_wire();
-        Ok(pb::ForkRunResponse { fork_run_id, ..Default::default() })
-    }
-
-    /// Does a node again: in the run itself, or in a fork if it has ended.
-    pub(crate) async fn retry(
-        &self,
-        request: pb::RetryNodeRequest,
-        user: String,
-    ) -> Result<pb::RetryNodeResponse, Status> {
-        let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let summary = self.gateway.store.run(run).await.map_err(|e| errors::store(&e))?;
-        let known =
-            self.gateway.store.reply(run, &request.request_id).await.map_err(|e| errors::store(&e))?;
-        if !summary.status.is_final() || known.is_some() {
-            let outcome = Some(self.steer(Asked::from(request), user).await?);
-            return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
-        }
-        // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a
-        // fork.
-        if let Some(seen) = request.expected_seq.filter(|seen| *seen < summary.head_seq) {
-            let message = format!(
-                "run {run} has ended with event {}, after event {seen}: a retry makes a fork; look again and repeat",
-                summary.head_seq
-            );
-            let refusal = Refusal::of_field(RefusalKind::Changed, "expected_seq", message);
-            return Err(edits::refused(&Action::Cancel { reason: String::new() }, refusal));
-        }
-        let pb::RetryNodeRequest { node_id, guidance, model, budget, .. } = request;
-        let edit = pb::RetryEdit { node_id, guidance, model, budget };
-        let fork = pb::ForkRunRequest {
-            run_id: request.run_id,
-            edits: vec![pb::ForkEdit { edit: Some(pb::fork_edit::Edit::Retry(edit)) }],
-            request_id: request.request_id,
-            validate_only: request.validate_only,
-            ..Default::default()
-        };
-        let pb::ForkRunResponse { fork_run_id, preview, .. } = self.fork(fork, user).await?;
-        let outcome = Some(pb::CommandOutcome { seq: 0, preview });
-        Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
-    }
-
-    fn wanted(&self, request: pb::ForkRunRequest, user: &str) -> Result<Wanted, Status> {
-        let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let mut checks = Checks::default();
-        checks.require(request.at_seq != Some(0), "at_seq", || {
-            "is 0; a fork shares at least the first event".to_owned()
+/// Forks a run, or says what the fork would do.
+pub(crate) async fn fork(
+    gateway: &Gateway,
+    request: pb::ForkRunRequest,
+    user: String,
+) -> Result<pb::ForkRunResponse, Status> {
+    let validate_only = request.validate_only;
+    let wanted = asked(request, &user, &gateway.maxima)?;
+    if validate_only {
+        let Judged { moment, preview, place, .. } = judged(gateway, &wanted).await?;
+        let (spec, at) = (spec_of(&wanted, user, &moment.run), moment.at);
+        drop((moment, place));
+        gateway.require(&spec).await?;
+        let changed = gateway.store.documents_changed(&spec.context, at, CHANGED).await;
+        let changed = changed.map_err(errors::store)?;
+        return Ok(pb::ForkRunResponse {
+            fork_run_id: String::new(),
+            preview: Some(preview_to_wire(preview)),
+            changed_document_ids: changed.ids.to_wire(),
+            changed_document_count: u32::try_from(changed.total).unwrap_or(u32::MAX),
         });
-        checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
-        let named = RunSpec {
-            display_name: request.display_name.clone(),
-            labels: request.labels.clone(),
-            ..RunSpec::new("a fork")
-        };
-        if let Err(Invalid(wrong)) = named.validate() {
-            wrong.into_iter().for_each(|error| checks.push(error));
+    }
+    let fork_run_id = forked(gateway, wanted, user).await?.to_wire();
+    Ok(pb::ForkRunResponse { fork_run_id, ..Default::default() })
+}
+
+/// Does a node again: in the run itself, or in a fork if it has ended.
+pub(crate) async fn retry(
+    gateway: &Gateway,
+    request: pb::RetryNodeRequest,
+    user: String,
+) -> Result<pb::RetryNodeResponse, Status> {
+    let run = id(RunId::parse_field("run_id", &request.run_id))?;
+    let summary = gateway.run(run).await?;
+    let known = gateway.store.reply(run, &request.request_id).await.map_err(errors::store)?;
+    if !summary.status.is_final() || known.is_some() {
+        let outcome = Some(steer(gateway, Asked::from(request), user).await?);
+        return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
+    }
+    // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a
+    // fork.
+    if let Some(seen) = request.expected_seq.filter(|seen| *seen < summary.head_seq) {
+        let message = format!(
+            "run {run} has ended with event {}, after event {seen}: a retry makes a fork; look again and repeat",
+            summary.head_seq
+        );
+        let refusal = Refusal::of_field(RefusalKind::Changed, "expected_seq", message);
+        return Err(edits::refused(&Action::Cancel { reason: String::new() }, refusal));
+    }
+    let pb::RetryNodeRequest { node_id, guidance, model, budget, .. } = request;
+    let edit = pb::RetryEdit { node_id, guidance, model, budget };
+    let fork = pb::ForkRunRequest {
+        run_id: request.run_id,
+        edits: vec![pb::ForkEdit { edit: Some(pb::fork_edit::Edit::Retry(edit)) }],
+        request_id: request.request_id,
+        validate_only: request.validate_only,
+        ..Default::default()
+    };
+    let pb::ForkRunResponse { fork_run_id, preview, .. } = self::fork(gateway, fork, user).await?;
+    let outcome = Some(pb::CommandOutcome { seq: 0, preview });
+    Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
+}
+
+fn asked(request: pb::ForkRunRequest, user: &str, maxima: &Maxima) -> Result<Wanted, Status> {
+    let run = id(RunId::parse_field("run_id", &request.run_id))?;
+    let mut checks = Checks::default();
+    checks.require(request.at_seq != Some(0), "at_seq", || {
+        "is 0; a fork shares at least the first event".to_owned()
+    });
+    checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
+    let named = RunSpec {
+        display_name: request.display_name.clone(),
+        labels: request.labels.clone(),
+        ..RunSpec::new("a fork")
+    };
+    if let Err(Invalid(wrong)) = named.validate() {
+        wrong.into_iter().for_each(|error| checks.push(error));
+    }
+    // Requests to fork are those of one user. Without an id, each is another one.
+    let name = match request.request_id.as_str() {
+        "" => Uuid::now_v7().to_string(),
+        id => format!("fork/{user}/{id}"),
+    };
+    checks.range("edits", request.edits.len() as u64, 0..=limits::FORK_EDITS as u64);
+    let mut edits = Vec::with_capacity(request.edits.len().min(limits::FORK_EDITS));
+    for (i, edit) in request.edits.into_iter().take(limits::FORK_EDITS).enumerate() {
+        let mut own = Checks::default();
+        let action = edit_of(edit, run, &format!("{name}/{i}"), maxima, &mut own);
+        if let Some(action) = &action {
+            edits::check(action, &mut own);
         }
-        // Requests to fork are those of one user. Without an id, each is another one.
-        let name = match request.request_id.as_str() {
-            "" => Uuid::now_v7().to_string(),
-            id => format!("fork/{user}/{id}"),
-        };
-        checks.range("edits", request.edits.len() as u64, 0..=limits::FORK_EDITS as u64);
-        let mut edits = Vec::with_capacity(request.edits.len().min(limits::FORK_EDITS));
-        for (i, edit) in request.edits.into_iter().take(limits::FORK_EDITS).enumerate() {
-            let mut own = Checks::default();
-            let action = self.edit(edit, run, &format!("{name}/{i}"), &mut own);
-            if let Some(action) = &action {
-                edits::check(action, &mut own);
+        edits::note_all(own.finish(), &mut checks, |field| format!("edits[{i}].{field}"));
+        edits.extend(action);
+    }
+    checks.finish().map_err(|errors| invalid(&errors))?;
+    Ok(Wanted {
+        run,
+        at_seq: request.at_seq,
+        edits,
+        display_name: request.display_name,
+        labels: request.labels,
+        request_id: request.request_id,
+    })
+}
+
+fn edit_of(
+    edit: pb::ForkEdit,
+    run: RunId,
+    request_id: &str,
+    maxima: &Maxima,
+    checks: &mut Checks,
+) -> Option<Action> {
+    use pb::fork_edit::Edit;
+    match edit.edit {
+        Some(Edit::Guide(edit)) => edits::guide(edit, false, checks),
+        Some(Edit::Retry(edit)) => edits::retry(edit, checks),
+        Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, maxima, checks),
+        Some(Edit::Budget(edit)) => edits::budget(edit, maxima, checks),
+        Some(Edit::Model(model)) => {
+            if let Err(problem) = ModelChoice::parse(&model) {
+                checks.push(FieldError::new("model", problem.message));
             }
-            edits::note_all(own.finish(), &mut checks, |field| format!("edits[{i}].{field}"));
-            edits.extend(action);
+            Some(Action::SetModel { model })
         }
-        checks.finish().map_err(|errors| invalid(&errors))?;
-        Ok(Wanted {
-            run,
-            at_seq: request.at_seq,
-            edits,
-            display_name: request.display_name,
-            labels: request.labels,
-            request_id: request.request_id,
-        })
+        None => {
+            checks.push(FieldError::new("edit", "must be one of guide, retry, plan, budget, model"));
+            None
+        }
     }
+}
 
-    fn edit(&self, edit: pb::ForkEdit, run: RunId, request_id: &str, checks: &mut Checks) -> Option<Action> {
-        use pb::fork_edit::Edit;
-        match edit.edit {
-            Some(Edit::Guide(edit)) => edits::guide(edit, false, checks),
-            Some(Edit::Retry(edit)) => edits::retry(edit, checks),
-            Some(Edit::Plan(edit)) => edits::plan(edit, run, request_id, &self.maxima, checks),
-            Some(Edit::Budget(edit)) => edits::budget(edit, &self.maxima, checks),
-            Some(Edit::Model(model)) => {
-                if let Err(problem) = ModelChoice::parse(&model) {
-                    checks.push(FieldError::new("model", problem.message));
-                }
-                Some(Action::SetModel { model })
+/// The run as it was after the event, and what was decided with it: that was written at once.
+async fn moment(gateway: &Gateway, wanted: &Wanted, place: &Place) -> Result<Moment, Status> {
+    let (store, id) = (&gateway.store, wanted.run);
+    let head = gateway.run(id).await?.head_seq;
+    let seq = wanted.at_seq.unwrap_or(head);
+    if seq > head {
+        return Err(errors::beyond_head("at_seq", seq, head));
+    }
+    let mut run = replayed(store, id, seq, place).await?;
+    let last = store.read(id, seq - 1, 1).await.map_err(errors::store)?;
+    let at = last.first().map_or_else(now, |event| event.timestamp);
+    // The rest of the decision comes right behind, often in the same page.
+    loop {
+        let mut page = store.read(id, run.graph().seq(), PAGE).await.map_err(errors::store)?;
+        page.truncate(page.iter().take_while(|event| event.timestamp == at).count());
+        if page.is_empty() {
+            return Ok(Moment { run, at });
+        }
+        run = replayed_further(Some(run), page, place).await?;
+    }
+}
+
+/// What the fork would do, with the run at that moment.
+async fn judged(gateway: &Gateway, wanted: &Wanted) -> Result<Judged, Status> {
+    require_models(gateway, &wanted.edits).await?;
+    let place = gateway.replays.take().await?;
+    let (moment, edits) = (moment(gateway, wanted, &place).await?, wanted.edits.clone());
+    let done =
+        place.blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
+    let (moment, preview, goes_on) = done.await??;
+    require_maxima(&gateway.maxima, &moment, &wanted.edits, goes_on)?;
+    Ok(Judged { moment, preview, goes_on, place })
+}
+
+/// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses
+/// nothing.
+fn require_maxima(maxima: &Maxima, moment: &Moment, edits: &[Action], goes_on: bool) -> Result<(), Status> {
+    if moment.run.is_final() && !goes_on {
+        return Ok(());
+    }
+    let spec = moment.run.spec();
+    let mut budgets = spec.budgets.clone();
+    for edit in edits {
+        if let Action::SetBudget { node_id: None, change } = edit {
+            budgets = change.apply(&budgets);
+        }
+    }
+    let mut checks = Checks::default();
+    let search = spec.search();
+    let search = (spec.strategy == Strategy::Search).then_some(&*search);
+    maxima.check_fork(&budgets, search, &mut checks);
+    checks.finish().map_err(|errors| invalid(&errors))
+}
+
+async fn require_models(gateway: &Gateway, edits: &[Action]) -> Result<(), Status> {
+    for edit in edits {
+        match edit {
+            Action::SetModel { model } | Action::Retry { model, .. } if !model.is_empty() => {
+                gateway.models.require(model).await?;
             }
-            None => {
-                checks.push(FieldError::new("edit", "must be one of guide, retry, plan, budget, model"));
-                None
-            }
+            _ => {}
         }
     }
+    Ok(())
+}
 
-    /// The run as it was after the event, and what was decided with it: that was written at once.
-    async fn moment(&self, wanted: &Wanted, place: &Place) -> Result<Moment, Status> {
-        let (store, id) = (&self.gateway.store, wanted.run);
-        let head = store.run(id).await.map_err(|e| errors::store(&e))?.head_seq;
-        let seq = wanted.at_seq.unwrap_or(head);
-        if seq > head {
-            return Err(errors::beyond_head("at_seq", seq, head));
-        }
-        let mut run = replayed(store, id, seq, place).await?;
-        let last = store.read(id, seq - 1, 1).await.map_err(|e| errors::store(&e))?;
-        let at = last.first().map_or_else(now, |event| event.timestamp);
-        // The rest of the decision comes right behind, often in the same page.
-        loop {
-            let mut page = store.read(id, run.graph().seq(), PAGE).await.map_err(|e| errors::store(&e))?;
-            page.truncate(page.iter().take_while(|event| event.timestamp == at).count());
-            if page.is_empty() {
-                return Ok(Moment { run, at });
-            }
-            run = replayed_further(Some(run), page, place).await?;
-        }
+/// Writes the fork, unless its request did that before.
+async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId, Status> {
+    let store = &gateway.store;
+    let earlier = store.run_of_request(&user, &wanted.request_id).await.map_err(errors::store)?;
+    if let Some(earlier) = earlier {
+        return same_fork(gateway, earlier, &wanted).await;
     }
+    let judged = judged(gateway, &wanted).await?;
+    let fork = new_fork(gateway, &wanted, user, &judged.moment.run, judged.goes_on).await?;
+    drop(judged);
+    gateway.require(&fork.spec).await?;
+    let batch = pb::EventBatch { events: vec![fork.event.to_wire()] };
+    let created = store.fork_run(fork).await.map_err(errors::conflict("request_id"))?;
+    Ok(gateway.announce(created, batch).await)
+}
 
-    /// What the fork would do, with the run at that moment.
-    async fn judged(&self, wanted: &Wanted) -> Result<Judged, Status> {
-        self.require_models(&wanted.edits).await?;
-        let place = self.gateway.replays.take().await?;
-        let (moment, edits) = (self.moment(wanted, &place).await?, wanted.edits.clone());
-        let done = place
-            .blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
-        let (moment, preview, goes_on) = done.await??;
-        self.require_maxima(&moment, &wanted.edits, goes_on)?;
-        Ok(Judged { moment, preview, goes_on, place })
-    }
-
-    /// A fork has the budgets of its run, which may be older than the server's maxima. One that stays ended uses
-    /// nothing.
-    fn require_maxima(&self, moment: &Moment, edits: &[Action], goes_on: bool) -> Result<(), Status> {
-        if moment.run.is_final() && !goes_on {
-            return Ok(());
+/// The fork that the request made before.
+async fn same_fork(gateway: &Gateway, earlier: RunId, wanted: &Wanted) -> Result<RunId, Status> {
+    let other = || {
+        let message = format!("was used before, for run {earlier}; use a new request_id");
+        errors::already_exists("request_id", message)
+    };
+    let store = &gateway.store;
+    let summary: RunSummary = store.run(earlier).await.map_err(|e| match e {
+        StoreError::NotFound { .. } => other(),
+        e => errors::store(e),
+    })?;
+    let of = summary.fork.ok_or_else(other)?;
+    let first = store.read(earlier, of.parent_seq, 1).await.map_err(errors::store)?;
+    let is_same = first.first().is_some_and(|event| match &event.body {
+        tree_agent_contract::EventBody::RunForked(e) => {
+            e.edits == wanted.edits
+                && e.display_name == wanted.display_name
+                && e.labels == wanted.labels
+                && wanted.at_seq.is_none_or(|seq| seq <= of.parent_seq)
         }
-        let spec = moment.run.spec();
-        let mut budgets = spec.budgets.clone();
-        for edit in edits {
-            if let Action::SetBudget { node_id: None, change } = edit {
-                budgets = change.apply(&budgets);
-            }
-        }
-        let mut checks = Checks::default();
-        let search = spec.search();
-        let search = (spec.strategy == Strategy::Search).then_some(&*search);
-        self.maxima.check_fork(&budgets, search, &mut checks);
-        checks.finish().map_err(|errors| invalid(&errors))
+        _ => false,
+    });
+    let line = store.segments(earlier).await.map_err(errors::store)?;
+    let writes = |run: RunId| line.iter().any(|part| part.writer == run);
+    // A run that wrote none of what it shares is named by those that did.
+    let shared = store.segments(wanted.run).await.map_err(errors::store)?;
+    let of_line = writes(wanted.run) || shared.iter().any(|part| writes(part.writer));
+    if !is_same || !of_line {
+        return Err(other());
     }
+    gateway.wake().await;
+    Ok(earlier)
+}
 
-    async fn require_models(&self, edits: &[Action]) -> Result<(), Status> {
-        for edit in edits {
-            match edit {
-                Action::SetModel { model } | Action::Retry { model, .. } if !model.is_empty() => {
-                    self.models.require(model).await?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the fork, unless its request did that before.
-    async fn forked(&self, wanted: Wanted, user: String) -> Result<RunId, Status> {
-        let store = &self.gateway.store;
-        let earlier = store.run_of_request(&user, &wanted.request_id).await.map_err(|e| errors::store(&e))?;
-        if let Some(earlier) = earlier {
-            return self.same_fork(earlier, &wanted).await;
-        }
-        let judged = self.judged(&wanted).await?;
-        let fork = self.new_fork(&wanted, user, &judged.moment.run, judged.goes_on).await?;
-        drop(judged);
-        self.require(&fork.spec).await?;
-        let batch = pb::EventBatch { events: vec![fork.event.to_wire()] }.encode_to_vec();
-        let created = store.fork_run(fork).await.map_err(|error| match error {
-            StoreError::Conflict(message) => errors::already_exists("request_id", message),
-            other => errors::store(&other),
-        })?;
-        let (run, hints) = match created {
-            Created::New(run) => (run, vec![(Topic::Run(run), batch.into()), (Topic::Wake, Bytes::new())]),
-            Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
-        };
-        self.gateway.hint(hints).await;
-        self.gateway.list_changed();
-        Ok(run)
-    }
-
-    /// The fork that the request made before.
-    async fn same_fork(&self, earlier: RunId, wanted: &Wanted) -> Result<RunId, Status> {
-        let other = || {
-            let message = format!("was used before, for run {earlier}; use a new request_id");
-            errors::already_exists("request_id", message)
-        };
-        let store = &self.gateway.store;
-        let summary: RunSummary = store.run(earlier).await.map_err(|e| match e {
-            StoreError::NotFound { .. } => other(),
-            e => errors::store(&e),
-        })?;
-        let of = summary.fork.ok_or_else(other)?;
-        let first = store.read(earlier, of.parent_seq, 1).await.map_err(|e| errors::store(&e))?;
-        let is_same = first.first().is_some_and(|event| match &event.body {
-            tree_agent_contract::EventBody::RunForked(e) => {
-                e.edits == wanted.edits
-                    && e.display_name == wanted.display_name
-                    && e.labels == wanted.labels
-                    && wanted.at_seq.is_none_or(|seq| seq <= of.parent_seq)
-            }
-            _ => false,
-        });
-        let line = store.segments(earlier).await.map_err(|e| errors::store(&e))?;
-        let writes = |run: RunId| line.iter().any(|part| part.writer == run);
-        // A run that wrote none of what it shares is named by those that did.
-        let shared = store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
-        let of_line = writes(wanted.run) || shared.iter().any(|part| writes(part.writer));
-        if !is_same || !of_line {
-            return Err(other());
-        }
-        self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
-        Ok(earlier)
-    }
-
-    async fn new_fork(
-        &self,
-        wanted: &Wanted,
-        user: String,
-        run: &Run,
-        goes_on: bool,
-    ) -> Result<NewFork, Status> {
-        let (graph, seq, now) = (run.graph(), run.graph().seq(), now());
-        let parts = self.gateway.store.segments(wanted.run).await.map_err(|e| errors::store(&e))?;
-        let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
-        // What is shared may end before the run itself was forked, so its log does not tell.
-        let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
-        let run_id = RunId::from(Uuid::now_v7());
-        let spec = spec_of(wanted, user.clone(), run);
-        let body = RunForked {
-            source_run_id: parent,
-            at_seq: seq,
-            origin_run_id: Some(origin),
-            author: user,
-            request_id: wanted.request_id.clone(),
-            display_name: wanted.display_name.clone(),
-            labels: wanted.labels.clone(),
-            edits: wanted.edits.clone(),
-            goes_on,
-        };
-        let node_id = graph.nodes().first().map(|root| root.id).ok_or_else(|| Status::internal("no root"))?;
-        let event =
-            Event { run_id, seq: seq + 1, node_id, parent_node_id: None, timestamp: now, body: body.into() };
-        let row = RunRow {
-            status: if goes_on { RunStatus::Running } else { graph.status() },
-            partial: graph.partial() && !goes_on,
-            error: graph.error().filter(|_| !goes_on).map(str::to_owned),
-            node_count: graph.nodes().len() as u64,
-            usage: Default::default(),
-            models: Vec::new(),
-            started_at: graph.started_at().map(|_| now),
-            ended_at: graph.ended_at().filter(|_| !goes_on).map(|_| now),
-        };
-        Ok(NewFork {
-            run_id,
-            parent_run_id: parent,
-            parent_seq: seq,
-            spec,
-            request_id: wanted.request_id.clone(),
-            event,
-            row,
-            edits: wanted.edits.iter().map(Action::words).collect(),
-        })
-    }
+async fn new_fork(
+    gateway: &Gateway,
+    wanted: &Wanted,
+    user: String,
+    run: &Run,
+    goes_on: bool,
+) -> Result<NewFork, Status> {
+    let (graph, seq, now) = (run.graph(), run.graph().seq(), now());
+    let parts = gateway.store.segments(wanted.run).await.map_err(errors::store)?;
+    let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
+    // What is shared may end before the run itself was forked, so its log does not tell.
+    let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
+    let run_id = RunId::from(Uuid::now_v7());
+    let spec = spec_of(wanted, user.clone(), run);
+    let body = RunForked {
+        source_run_id: parent,
+        at_seq: seq,
+        origin_run_id: Some(origin),
+        author: user,
+        request_id: wanted.request_id.clone(),
+        display_name: wanted.display_name.clone(),
+        labels: wanted.labels.clone(),
+        edits: wanted.edits.clone(),
+        goes_on,
+    };
+    let node_id = graph.nodes().first().map(|root| root.id).ok_or_else(|| Status::internal("no root"))?;
+    let event =
+        Event { run_id, seq: seq + 1, node_id, parent_node_id: None, timestamp: now, body: body.into() };
+    let row = RunRow {
+        status: if goes_on { RunStatus::Running } else { graph.status() },
+        partial: graph.partial() && !goes_on,
+        error: graph.error().filter(|_| !goes_on).map(str::to_owned),
+        node_count: graph.nodes().len() as u64,
+        usage: Default::default(),
+        models: Vec::new(),
+        started_at: graph.started_at().map(|_| now),
+        ended_at: graph.ended_at().filter(|_| !goes_on).map(|_| now),
+    };
+    Ok(NewFork {
+        run_id,
+        parent_run_id: parent,
+        parent_seq: seq,
+        spec,
+        request_id: wanted.request_id.clone(),
+        event,
+        row,
+        edits: wanted.edits.iter().map(Action::words).collect(),
+    })
 }
 
 /// What the fork is asked for: what the run is, with what is different.

@@ -1,50 +1,52 @@
-//! What every handler shares.
+//! What every handler shares: the store, the fan-out, the watched runs, and the settings. Handlers import it, and it
+//! imports none of them.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Extensions;
+use prost::Message;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
-use tree_agent_contract::error::Checks;
-use tree_agent_contract::{DocumentId, DocumentKind, FieldError, NodeId, ProjectId, RunId, Timestamp};
+use tree_agent_contract::{ProjectStatus, RunId, RunSpec, RunSummary};
 use tree_agent_fanout::{Fanout, Topic};
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::Metrics;
-use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{Project, Store, StoreError};
+use tree_agent_store::{Created, Store};
 
-use crate::documents::{placed_summary, summary_to_wire};
+use crate::config::Config;
 use crate::errors;
 use crate::graphs::{Graphs, Shown, Snapshot};
+use crate::maxima::Maxima;
+use crate::models::Models;
 use crate::places::{Place, Places};
-use crate::runs::check_types;
-use crate::steering::PREVIEWS;
 use crate::view::View;
-use crate::watch::service::{Messages, Watched};
-use crate::watch::{
-    Board, DocumentStart, DocumentWatcher, EventFilter, Feed, ListFrom, ListStart, ListWatcher, Stalls,
-    Start, Until, WatchConfig, Watcher, Watches, since,
-};
-use crate::{pages, run_lists};
+use crate::watch::{Board, Stalls, Until, WatchConfig, Watches};
 
-/// The state behind all three services: what [`serve`](crate::serve) puts on the wire. Callers in the same process
-/// watch runs through it without a socket.
+/// Runs that are replayed at the same time for previews and forks. The state of a large one takes much memory.
+const REPLAYS: usize = 4;
+
+/// The state behind all services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
+/// through it without a socket ([`messages_of_run`](crate::messages_of_run)).
 pub struct Gateway {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fanout: Arc<dyn Fanout>,
-    watches: Arc<Watches>,
-    graphs: Graphs,
-    board: Arc<Board>,
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) board: Arc<Board>,
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
-    config: WatchConfig,
+    graphs: Graphs,
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Places,
+    pub(crate) models: Models,
+    pub(crate) maxima: Maxima,
+    pub(crate) watching: WatchConfig,
+    /// How long a driver has to answer a command.
+    pub(crate) answer_within: Duration,
     /// Cancelled when the gateway begins to drain: streams end with a resume hint.
-    drain: CancellationToken,
+    pub(crate) drain: CancellationToken,
 }
 
 impl Gateway {
@@ -52,16 +54,25 @@ impl Gateway {
     pub fn new(
         store: Arc<dyn Store>,
         fanout: Arc<dyn Fanout>,
-        config: WatchConfig,
+        config: &Config,
         drain: CancellationToken,
         done: CancellationToken,
     ) -> Arc<Self> {
-        let board = Board::new(store.clone(), fanout.clone(), config.clone(), done.clone());
-        let watches = Watches::new(store.clone(), fanout.clone(), config.clone(), done);
-        let stalls = Arc::new(Stalls::new(config.stall));
-        let graphs = Graphs::new(store.clone());
-        let replays = Places::new(PREVIEWS);
-        Arc::new(Self { store, fanout, watches, graphs, board, stalls, config, replays, drain })
+        let watching = config.watch.clone();
+        Arc::new(Self {
+            watches: Watches::new(store.clone(), fanout.clone(), watching.clone(), done.clone()),
+            board: Board::new(store.clone(), fanout.clone(), watching.clone(), done),
+            stalls: Arc::new(Stalls::new(watching.stall)),
+            graphs: Graphs::new(store.clone()),
+            replays: Places::new(REPLAYS),
+            models: Models::new(&config.roles),
+            maxima: config.maxima.clone(),
+            answer_within: config.answer_within,
+            store,
+            fanout,
+            watching,
+            drain,
+        })
     }
 
     /// Adds what it counts.
@@ -74,72 +85,9 @@ impl Gateway {
         });
     }
 
-    /// `WatchRun`, as framed bytes: each message is a `WatchRunResponse` behind gRPC's prefix of five bytes.
-    pub async fn watch(&self, request: pb::WatchRunRequest) -> Result<Messages, Status> {
-        Ok(self.watch_run(request, None).await?.messages)
-    }
-
-    /// `WatchRun`, until the token expires with which it was asked for.
-    pub(crate) async fn watch_run(
-        &self,
-        request: pb::WatchRunRequest,
-        expires_at: Option<Instant>,
-    ) -> Result<Watched, Status> {
-        let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let summary = self.store.run(run).await.map_err(|e| errors::store(&e))?;
-        let (head, is_final) = (summary.head_seq, summary.status.is_final());
-        check_types(&request.types)?;
-        let (after_seq, ended, snapshot) = if request.snapshot {
-            let snapshot = self.graphs.at(run, None, head).await?;
-            // It may hold more than the run had when its row was read, its end included.
-            let ended = is_final || snapshot.graph.status().is_final();
-            (snapshot.graph.seq(), ended, Some(snapshot))
-        } else {
-            if request.after_seq > head {
-                return Err(errors::beyond_head("after_seq", request.after_seq, head));
-            }
-            (request.after_seq, is_final && request.after_seq == head, None)
-        };
-        let feed = self.watches.follow(run);
-        let filter = self.event_filter(run, &request, &feed, head.max(after_seq)).await?;
-        let start = Start { run, after_seq, head, is_final, ended, snapshot, filter };
-        let until = Until { drain: self.drain.clone(), expires_at };
-        Ok(Watcher::new(start, feed, self.store.clone(), &self.config, until).watched())
-    }
-
-    /// Which events pass, of a run whose log was looked at up to `head`.
-    async fn event_filter(
-        &self,
-        run: RunId,
-        request: &pb::WatchRunRequest,
-        feed: &Feed,
-        head: u64,
-    ) -> Result<EventFilter, Status> {
-        let filter = EventFilter::of_types(&request.types);
-        if request.node_id.is_empty() {
-            return Ok(filter);
-        }
-        let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-        let tree = feed.tree(&*self.store, head).await.map_err(|e| errors::store(&e))?;
-        filter.below(node, tree).ok_or_else(|| errors::no_node(run, node))
-    }
-
-    /// `WatchRuns`, until the token expires with which it was asked for.
-    pub(crate) async fn watch_runs(
-        &self,
-        request: pb::WatchRunsRequest,
-        expires_at: Option<Instant>,
-    ) -> Result<Watched, Status> {
-        let (request, resume_token) = run_lists::of_watch(request);
-        let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
-        let newest = ListFrom::Newest(pages::size(request.page_size));
-        let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);
-        let filter = run_lists::filter(request)?;
-        let (reader, place) = self.board.join().await.map_err(|e| errors::store(&e))?;
-        let start = ListStart { filter, tokens, reader, place, from };
-        let until = Until { drain: self.drain.clone(), expires_at };
-        let (board, store, stats) = (self.board.clone(), self.store.clone(), &self.watches.stats);
-        Ok(ListWatcher::new(start, board, store, &self.config, until, stats).watched())
+    /// The row of a run.
+    pub(crate) async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
+        self.store.run(run).await.map_err(errors::store)
     }
 
     /// What the caller of a request may see.
@@ -147,61 +95,9 @@ impl Gateway {
         View::of(&*self.store, extensions).await
     }
 
-    /// Something has changed in the list of runs that this gateway knows of.
-    pub(crate) fn list_changed(&self) {
-        self.board.nudge();
-    }
-
-    /// `WatchDocument`, until the token expires with which it was asked for.
-    pub(crate) async fn watch_document(
-        &self,
-        request: pb::WatchDocumentRequest,
-        expires_at: Option<Instant>,
-    ) -> Result<Watched, Status> {
-        let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
-        let of = match request.run_id.as_str() {
-            "" => None,
-            text => Some(id(RunId::parse_field("run_id", text))?),
-        };
-        let placed = match of {
-            Some(run) => self.store.document_of(run, document_id, None).await,
-            None => self.store.document_at(document_id, None).await,
-        };
-        let placed = placed.map_err(|e| errors::store(&e))?;
-        let summary = summary_to_wire(&placed_summary(&placed));
-        let document = placed.document;
-        let after_bytes = request.after_bytes;
-        let follow = document.run_id.filter(|_| document.kind.grows());
-        let unnamed = document.kind != DocumentKind::Scratchpad;
-        // The text is read when the client takes it. Many calls at once must not hold all of theirs until then.
-        drop(document);
-        let followed = match follow {
-            None => None,
-            Some(run) => {
-                // Before the text is read: what is appended after that is heard.
-                let feed = self.watches.follow(run);
-                let run = self.store.run(run).await.map_err(|e| errors::store(&e))?;
-                (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
-            }
-        };
-        // Only to see whether it can be watched from there.
-        let tail = match of {
-            Some(run) => self.store.document_tail_of(run, document_id, after_bytes, 4).await,
-            None => self.store.document_tail(document_id, after_bytes, 4).await,
-        };
-        let tail = tail.map_err(|e| errors::store(&e))?;
-        if after_bytes > tail.end {
-            return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
-        }
-        if tail.bytes.first().is_some_and(|byte| byte & 0xc0 == 0x80) {
-            return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
-        }
-        // At the beginning of a text that took the place of another, the client may not know it yet.
-        let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
-        let start = DocumentStart { document_id, of, summary, tail, replaced, unnamed, followed };
-        let until = Until { drain: self.drain.clone(), expires_at };
-        let (store, stats) = (self.store.clone(), &self.watches.stats);
-        Ok(DocumentWatcher::new(start, store, &self.config, until, stats).watched())
+    /// What ends a stream from outside.
+    pub(crate) fn until(&self, expires_at: Option<Instant>) -> Until {
+        Until { drain: self.drain.clone(), expires_at }
     }
 
     /// A place for graphs that nobody else may be asking for.
@@ -211,7 +107,7 @@ impl Gateway {
 
     /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
     pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Shown, Status> {
-        let head = self.store.run(run).await.map_err(|e| errors::store(&e))?.head_seq;
+        let head = self.run(run).await?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
             at_seq => self.graphs.shown(run, at_seq, head).await,
@@ -229,9 +125,14 @@ impl Gateway {
         self.graphs.at(run, at_seq, head).await
     }
 
-    /// Returns when the gateway begins to drain.
-    pub(crate) async fn draining(&self) {
-        self.drain.cancelled().await;
+    /// The projects of a run exist and take new runs, and its model can be used.
+    pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
+        let (field, ids) = ("context.project_ids", &spec.context.project_ids);
+        let projects = View::Everything.projects(&*self.store, field, ids).await?;
+        if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
+            return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
+        }
+        self.models.require(&spec.model).await
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.
@@ -241,49 +142,21 @@ impl Gateway {
         }
     }
 
-    /// The projects. `NOT_FOUND` with the field unless every one exists.
-    pub(crate) async fn require_projects(
-        &self,
-        view: &View,
-        field: &str,
-        ids: &[ProjectId],
-    ) -> Result<Vec<Project>, Status> {
-        let mut projects = Vec::with_capacity(ids.len());
-        for (i, project) in ids.iter().enumerate() {
-            let found = view.project(&*self.store, *project).await.map_err(|error| match error {
-                StoreError::NotFound { .. } => errors::not_found(&format!("{field}[{i}]"), error.to_string()),
-                other => errors::store(&other),
-            })?;
-            projects.push(found);
-        }
-        Ok(projects)
+    /// Tells drivers that there is something to do.
+    pub(crate) async fn wake(&self) {
+        self.hint(vec![(Topic::Wake, Bytes::new())]).await;
     }
-}
 
-/// A parsed id, or `INVALID_ARGUMENT`.
-pub(crate) fn id<T>(parsed: Result<T, FieldError>) -> Result<T, Status> {
-    parsed.map_err(|error| invalid(&error.into()))
-}
-
-/// A value from the wire; an error gets `field` before its path.
-pub(crate) fn from_wire<T: Wire>(field: &str, pb: T::Pb) -> Result<T, FieldError> {
-    T::from_wire(pb).map_err(|mut error| {
-        error.field = match error.field.as_str() {
-            "" => field.to_owned(),
-            inner if inner.starts_with('[') => format!("{field}{inner}"),
-            inner => format!("{field}.{inner}"),
+    /// Tells everybody who waits of a run that was created with this `batch` of events; drivers alone if it was there
+    /// before, in case the first hint was lost.
+    pub(crate) async fn announce(&self, created: Created, batch: pb::EventBatch) -> RunId {
+        let wake = (Topic::Wake, Bytes::new());
+        let (run, hints) = match created {
+            Created::New(run) => (run, vec![(Topic::Run(run), batch.encode_to_vec().into()), wake]),
+            Created::Existing(run) => (run, vec![wake]),
         };
-        error
-    })
-}
-
-/// A parsed value; an error goes to the others.
-pub(crate) fn taken<T>(checks: &mut Checks, parsed: Result<T, FieldError>) -> Option<T> {
-    parsed.map_err(|error| checks.push(error)).ok()
-}
-
-/// The wall clock.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+        self.hint(hints).await;
+        self.board.nudge();
+        run
+    }
 }

@@ -136,12 +136,12 @@ impl Graphs {
         while graph.seq() < to {
             let limit = PAGE.min((to - graph.seq()) as usize);
             let events = self.log.read(graph.run_id(), graph.seq(), limit).await;
-            let events = events.map_err(|e| errors::store(&e))?;
+            let events = events.map_err(errors::store)?;
             if events.is_empty() {
                 break;
             }
             for event in &events {
-                graph.apply(event).map_err(|error| errors::replay(&error))?;
+                graph.apply(event).map_err(errors::replay)?;
             }
         }
         Ok(graph)

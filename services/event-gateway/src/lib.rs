@@ -6,12 +6,14 @@
 
 mod auth;
 mod citations;
+mod config;
 mod connect;
 mod copies;
 mod descriptors;
 mod diffs;
 mod documents;
 mod errors;
+mod fields;
 mod forks;
 mod gateway;
 mod graphs;
@@ -26,12 +28,13 @@ mod run_lists;
 mod runs;
 mod server_info;
 mod steering;
+mod streams;
+mod summaries;
 mod view;
 mod watch;
 mod web;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -42,58 +45,22 @@ use tree_agent_proto::v1::model_service_server::ModelServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
 use tree_agent_proto::v1::server_service_server::ServerServiceServer;
-use tree_agent_runtime::config::RoleUrls;
-use tree_agent_runtime::role_token::RoleToken;
-use tree_agent_runtime::server::{ServeError, ServerConfig};
+use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
 pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
+pub use config::Config;
 pub use gateway::Gateway;
 pub use maxima::{Maxima, MaximaArgs};
 pub use server_info::STRATEGIES;
+pub use streams::messages_of_run;
 pub use watch::WatchConfig;
-pub use watch::service::Messages;
+pub use watch::frame::Messages;
 pub use web::has_ui;
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7400;
-
-/// Everything that can be set.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// How streams behave.
-    pub watch: WatchConfig,
-    /// Its port.
-    pub server: ServerConfig,
-    /// The role services, which check whether the model of a new run can be used. A role without a URL is not asked.
-    pub roles: RoleUrls,
-    /// The most that a run may ask for.
-    pub maxima: Maxima,
-    /// Checks callers' tokens; without it everybody may call.
-    pub auth: Option<Authenticator>,
-    /// What roles show with the run that they work for. Without it no role may call.
-    pub role_token: Option<RoleToken>,
-    /// How often store and fan-out are checked.
-    pub health_check: Duration,
-    /// How long a driver has to answer a command of a user.
-    pub answer_within: Duration,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            watch: WatchConfig::default(),
-            server: ServerConfig::default(),
-            roles: RoleUrls::default(),
-            maxima: Maxima::default(),
-            auth: None,
-            role_token: None,
-            health_check: Duration::from_secs(2),
-            answer_within: steering::ANSWER_WITHIN,
-        }
-    }
-}
 
 /// Serves on `listener` until `shutdown` is cancelled and open calls have ended, or the drain time is over. The gateway
 /// is not ready while the store does not answer. Without fan-out it continues to serve, a second behind, and reports
@@ -126,32 +93,21 @@ pub async fn serve(
     if let Some(authenticator) = config.auth.clone() {
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }
-    let gateway = Gateway::new(store, fanout, config.watch, shutdown.clone(), done.clone());
+    let gateway = Gateway::new(store, fanout, &config, shutdown.clone(), done.clone());
     let stalls = gateway.stalls.clone();
     tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
-    let models = models::Models::new(&config.roles);
     let origins = config.server.origins.clone();
-    let info = server_info::ServerInfo {
-        store: gateway.store.clone(),
-        models: models.clone(),
-        authentication: config.auth.is_some(),
-        maxima: config.maxima.clone(),
-    };
+    let info = server_info::ServerInfo { gateway: gateway.clone(), authentication: config.auth.is_some() };
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
         .message_bytes(message_bytes)
         .count_bodies()
         .service(
-            limited!(RunServiceServer::new(runs::Runs {
-                gateway: gateway.clone(),
-                models: models.clone(),
-                maxima: config.maxima,
-                answer_within: config.answer_within,
-            }))
-            .max_encoding_message_size(limits::GRAPH_BYTES),
+            limited!(RunServiceServer::new(runs::Runs(gateway.clone())))
+                .max_encoding_message_size(limits::GRAPH_BYTES),
         )
-        .service(limited!(ModelServiceServer::new(models)))
+        .service(limited!(ModelServiceServer::new(gateway.models.clone())))
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
         .service(limited!(ServerServiceServer::new(info)))

@@ -7,7 +7,7 @@ use tree_agent_contract::{FieldError, ProjectStatus, Timestamp, ToolRules, limit
 use tree_agent_proto::v1 as pb;
 use tree_agent_store::{ProjectChange, RulesChange, storable};
 
-use crate::gateway::{from_wire, taken};
+use crate::fields::{from_wire, taken};
 
 /// The fields of a project that can change.
 const FIELDS: [&str; 7] = [

@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, id, now};
+use crate::fields::{distinct, id, now};
+use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
 use crate::project_changes;
-use crate::run_lists::distinct;
 use crate::view::View;
 
 /// The service.
@@ -32,7 +32,7 @@ impl Projects {
             match self.0.store.project(*id).await {
                 Ok(project) => found.push((project.name.to_lowercase(), project)),
                 Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(errors::store(&error)),
+                Err(error) => return Err(errors::store(error)),
             }
         }
         found.retain(|(name, project)| {
@@ -53,7 +53,7 @@ impl Projects {
             ..ProjectQuery::default()
         };
         loop {
-            let page = self.0.store.list_projects(query.clone()).await.map_err(|e| errors::store(&e))?;
+            let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
             let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());
             if let Some(found) = visible.find(|p| p.name.to_lowercase() == wanted) {
                 return Ok(found.clone());
@@ -86,10 +86,7 @@ impl ProjectService for Projects {
             ..Project::new(ProjectId::from(Uuid::now_v7()), name, now())
         };
         let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
-        let written = self.0.store.create_project(wanted).await.map_err(|error| match error {
-            StoreError::Conflict(message) => errors::already_exists("name", message),
-            other => errors::store(&other),
-        })?;
+        let written = self.0.store.create_project(wanted).await.map_err(errors::conflict("name"))?;
         // What a project was created with is not known any more once it has changed.
         let unchanged = written.updated_at == written.created_at;
         if unchanged && (&written.name, &written.description) != (&project.name, &project.description) {
@@ -107,7 +104,7 @@ impl ProjectService for Projects {
         let project = match request.into_inner().key {
             Some(Key::ProjectId(text)) => {
                 let id = id(ProjectId::parse_field("project_id", &text))?;
-                view.project(&*self.0.store, id).await.map_err(|e| errors::store(&e))?
+                view.project(&*self.0.store, id).await.map_err(errors::store)?
             }
             Some(Key::Name(name)) => self.named(&view, &name).await?,
             None => return Err(invalid_field("key", "is required; give project_id or name")),
@@ -135,7 +132,7 @@ impl ProjectService for Projects {
         };
         let page = match view.context().filter(|context| context.scope != Scope::Global) {
             Some(context) => self.among(&context.project_ids, &query).await?,
-            None => self.0.store.list_projects(query).await.map_err(|e| errors::store(&e))?,
+            None => self.0.store.list_projects(query).await.map_err(errors::store)?,
         };
         let (projects, next_page_token) = pages.answer(&page, to_wire, |project| project.name.clone());
         Ok(Response::new(pb::ListProjectsResponse { projects, next_page_token }))
@@ -149,10 +146,8 @@ impl ProjectService for Projects {
         let project = project.ok_or_else(|| invalid_field("project", "is required"))?;
         let id = id(ProjectId::parse_field("project.project_id", &project.project_id))?;
         let change = project_changes::change(project, update_mask, now()).map_err(|e| invalid(&e))?;
-        let changed = self.0.store.update_project(id, change).await.map_err(|error| match error {
-            StoreError::Conflict(message) => errors::already_exists("project.name", message),
-            other => errors::store(&other),
-        })?;
+        let changed =
+            self.0.store.update_project(id, change).await.map_err(errors::conflict("project.name"))?;
         Ok(Response::new(pb::UpdateProjectResponse { project: Some(to_wire(&changed)) }))
     }
 
@@ -163,7 +158,7 @@ impl ProjectService for Projects {
         let request = request.into_inner();
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         let deleted = self.0.store.delete_project(id, request.force).await;
-        match deleted.map_err(|e| errors::store(&e))? {
+        match deleted.map_err(errors::store)? {
             ProjectDeletion::Deleted => Ok(Response::new(pb::DeleteProjectResponse {})),
             ProjectDeletion::InUse(runs) => Err(errors::in_use(id, &runs)),
         }

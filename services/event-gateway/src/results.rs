@@ -8,7 +8,8 @@ use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
-use crate::gateway::{Gateway, id};
+use crate::fields::id;
+use crate::gateway::Gateway;
 
 /// Events that are read at a time, from the end of the log backwards. A result stands near the end.
 const PAGE: u64 = 64;
@@ -52,7 +53,7 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
                 (response.title, response.text) = (document.title, document.body);
             }
             Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(errors::store(&error)),
+            Err(error) => return Err(errors::store(error)),
         }
     }
     response.outcome = completed.map(|completed| completed.outcome.to_wire());
@@ -72,7 +73,7 @@ pub(crate) async fn synthesis(
         match store.document_of(run, document, None).await.map(|placed| placed.document) {
             Ok(document) if !document.body.is_empty() => return Ok(document.body),
             Ok(_) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(errors::store(&error)),
+            Err(error) => return Err(errors::store(error)),
         }
     }
     let payload = result.json_payload.as_ref();
@@ -98,7 +99,7 @@ async fn root_result(store: &dyn Store, run: &RunSummary) -> Result<Option<Retur
         let (mut of_root, mut seq) = (Vec::new(), begin);
         while seq < end {
             let events = store.read(run.run_id, seq, (end - seq) as usize).await;
-            let events = events.map_err(|e| errors::store(&e))?;
+            let events = events.map_err(errors::store)?;
             let Some(last) = events.last() else { break };
             seq = last.seq;
             of_root.extend(events.into_iter().filter(|event| event.node_id == run.root_node_id));

@@ -4,14 +4,14 @@ use prost::Message;
 use tonic::Status;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{
-    FieldError, LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp, limits,
+    LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_store::{IdPart, RunFilter, RunQuery, Store};
 
 use crate::errors;
-use crate::gateway::{from_wire, taken};
+use crate::fields::{at_most, distinct, from_wire, taken};
 use crate::pages::{self, Pages};
 
 /// A page of runs, newest first.
@@ -27,7 +27,7 @@ pub(crate) async fn list(
         Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
     })?;
     let query = RunQuery { filter, before, limit: pages::size(page_size) };
-    let page = store.list_runs(query).await.map_err(|e| errors::store(&e))?;
+    let page = store.list_runs(query).await.map_err(errors::store)?;
     let cursor = |run: &RunSummary| format!("{}:{}", run.created_at.micros(), run.run_id);
     let (runs, next_page_token) = pages.answer(&page, Wire::to_wire, cursor);
     Ok(pb::ListRunsResponse { runs, next_page_token })
@@ -102,27 +102,4 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         copy_of,
         parent_run_id,
     })
-}
-
-/// The values of a repeated enum, each once.
-pub(crate) fn distinct<T: Wire<Pb = i32> + Ord>(
-    checks: &mut Checks,
-    field: &str,
-    values: Vec<i32>,
-) -> Vec<T> {
-    if !at_most(checks, field, values.len(), limits::FILTER_VALUES) {
-        return Vec::new();
-    }
-    let mut values: Vec<T> = taken(checks, from_wire(field, values)).unwrap_or_default();
-    values.sort_unstable();
-    values.dedup();
-    values
-}
-
-/// Adds an error unless a filter has at most `most` values.
-pub(crate) fn at_most(checks: &mut Checks, field: &str, values: usize, most: usize) -> bool {
-    if values > most {
-        checks.push(FieldError::new(field, format!("has {values} values; at most {most} are allowed")));
-    }
-    values <= most
 }

@@ -1,10 +1,8 @@
 //! `RunService`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::stream::Empty;
 use prost::Message;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
@@ -12,27 +10,27 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    Command, DocumentId, Estimate, Event, EventBody, FieldError, ModelChoice, NodeId, ProjectStatus, RunId,
-    RunSpec, RunSummary, SearchConfig, Strategy, limits,
+    Command, DocumentId, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig,
+    Strategy, limits,
 };
 use tree_agent_engine::Graph;
-use tree_agent_fanout::Topic;
 use tree_agent_frontmatter::Schema;
 use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{Created, NewRun, Projection, Sent, StoreError, storable};
+use tree_agent_store::{NewRun, Projection, Sent, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
 use crate::errors;
-use crate::gateway::{Gateway, from_wire, id, now, taken};
+use crate::fields::{check_types, from_wire, id, now, optional, taken};
+use crate::forks::{fork, retry};
+use crate::gateway::Gateway;
 use crate::maxima::Maxima;
-use crate::models::{MODEL_PATIENCE, Models};
+use crate::models::MODEL_PATIENCE;
 use crate::pages::{self, Pages};
-use crate::view::View;
-use crate::watch::service::decoded;
+use crate::steering::{Asked, steer};
 use crate::{citations, copies, diffs, results, run_lists};
 
 /// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
@@ -43,26 +41,16 @@ const SCAN: usize = 20_000;
 const PAGE: usize = 1_000;
 
 /// The service.
-pub(crate) struct Runs {
-    pub(crate) gateway: Arc<Gateway>,
-    pub(crate) models: Models,
-    pub(crate) maxima: Maxima,
-    /// How long a driver has to answer a command.
-    pub(crate) answer_within: Duration,
-}
+pub(crate) struct Runs(pub(crate) Arc<Gateway>);
 
 impl Runs {
-    async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
-        self.gateway.store.run(run).await.map_err(|e| errors::store(&e))
-    }
-
     /// What is asked for, checked. A schema may take a while, and must not hold up other requests.
     async fn spec(&self, request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Status> {
         let has_schema = request.search.as_ref().is_some_and(|search| search.frontmatter_schema.is_some());
         if !has_schema {
-            return spec(request, user_id, &self.maxima);
+            return spec(request, user_id, &self.0.maxima);
         }
-        let maxima = self.maxima.clone();
+        let maxima = self.0.maxima.clone();
         let checked = tokio::task::spawn_blocking(move || spec(request, user_id, &maxima));
         checked.await.map_err(|_| Status::internal("the request could not be checked"))?
     }
@@ -77,30 +65,28 @@ impl Runs {
         match is_language(model) {
             Some(is_language) => is_language,
             None => {
-                let default = self.models.describe("", MODEL_PATIENCE).await.model;
+                let default = self.0.models.describe("", MODEL_PATIENCE).await.model;
                 is_language(&default).unwrap_or_default()
             }
         }
     }
 
-    /// The projects of a run exist and take new runs, and its model can be used.
-    pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
-        let (field, ids) = ("context.project_ids", &spec.context.project_ids);
-        let projects = self.gateway.require_projects(&View::Everything, field, ids).await?;
-        if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
-            return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
-        }
-        self.models.require(&spec.model).await
+    /// Carries out a command, or says what it would do.
+    async fn steered(
+        &self,
+        request: Request<impl Into<Asked>>,
+    ) -> Result<Option<pb::CommandOutcome>, Status> {
+        let author = Caller::of(request.extensions()).user_id;
+        steer(&self.0, request.into_inner().into(), author).await.map(Some)
     }
 
     /// `NOT_FOUND` for a node that the run does not have. Every node has its scratchpad from its first event on, so
     /// there is no need to read the log to its end.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
-        let unknown = || errors::no_node(run, node);
-        match self.gateway.store.document_of(run, DocumentId::scratchpad(node), None).await {
+        match self.0.store.document_of(run, DocumentId::scratchpad(node), None).await {
             Ok(_) => Ok(()),
-            Err(StoreError::NotFound { .. }) => Err(unknown()),
-            Err(error) => Err(errors::store(&error)),
+            Err(StoreError::NotFound { .. }) => Err(errors::no_node(run, node)),
+            Err(error) => Err(errors::store(error)),
         }
     }
 }
@@ -112,22 +98,22 @@ impl RunService for Runs {
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let request = copies::completed(&*self.gateway.store, request.into_inner(), &caller.user_id).await?;
+        let request = copies::completed(&*self.0.store, request.into_inner(), &caller.user_id).await?;
         let request_id = request.request_id.clone();
         let verify = request.verify;
         let mut spec = self.spec(request, caller.user_id).await?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
-        let accepted = self.gateway.store.run_of_request(&spec.user_id, &request_id).await;
-        spec.verify = match accepted.map_err(|error| errors::store(&error))? {
+        let accepted = self.0.store.run_of_request(&spec.user_id, &request_id).await;
+        spec.verify = match accepted.map_err(errors::store)? {
             None => {
-                self.require(&spec).await?;
+                self.0.require(&spec).await?;
                 self.verifies(verify, &spec.model).await
             }
-            Some(accepted) => match (verify, self.gateway.store.run(accepted).await) {
+            Some(accepted) => match (verify, self.0.store.run(accepted).await) {
                 (Some(verify), _) => verify,
                 (None, Ok(run)) => run.spec.verify,
                 (None, Err(StoreError::NotFound { .. })) => return Err(deleted(accepted)),
-                (None, Err(error)) => return Err(errors::store(&error)),
+                (None, Err(error)) => return Err(errors::store(error)),
             },
         };
         let run_id = RunId::from(Uuid::now_v7());
@@ -143,25 +129,15 @@ impl RunService for Runs {
             documents: started.documents,
             sessions: started.sessions,
         };
-        let created = self.gateway.store.create_run(run).await.map_err(|error| match error {
-            StoreError::Conflict(message) => errors::already_exists("request_id", message),
-            other => errors::store(&other),
-        })?;
-        // Persisted; now tell. A repeated request wakes drivers again, in case the first hint was lost.
-        let (run_id, hints) = match created {
-            Created::New(run) => {
-                (run, vec![(Topic::Run(run), batch.encode_to_vec().into()), (Topic::Wake, Bytes::new())])
-            }
-            Created::Existing(run) => (run, vec![(Topic::Wake, Bytes::new())]),
-        };
+        let created = self.0.store.create_run(run).await.map_err(errors::conflict("request_id"))?;
+        // Persisted; now tell.
+        let run_id = self.0.announce(created, batch).await;
         if telemetry::exporting() {
             telemetry::join_run(&tracing::info_span!("create run", run = %run_id), run_id);
         }
-        self.gateway.hint(hints).await;
-        self.gateway.list_changed();
-        let run = self.gateway.store.run(run_id).await.map_err(|error| match error {
+        let run = self.0.store.run(run_id).await.map_err(|error| match error {
             StoreError::NotFound { .. } => deleted(run_id),
-            other => errors::store(&other),
+            other => errors::store(other),
         })?;
         Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()) }))
     }
@@ -171,27 +147,25 @@ impl RunService for Runs {
         request: Request<pb::GetRunRequest>,
     ) -> Result<Response<pb::GetRunResponse>, Status> {
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
-        Ok(Response::new(pb::GetRunResponse { run: Some(self.run(run).await?.to_wire()) }))
+        Ok(Response::new(pb::GetRunResponse { run: Some(self.0.run(run).await?.to_wire()) }))
     }
 
     async fn list_runs(
         &self,
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        let response = run_lists::list(&*self.gateway.store, request.into_inner()).await?;
+        let response = run_lists::list(&*self.0.store, request.into_inner()).await?;
         Ok(Response::new(response))
     }
 
-    type WatchRunsStream = BoxStream<'static, Result<pb::WatchRunsResponse, Status>>;
+    type WatchRunsStream = Empty<Result<pb::WatchRunsResponse, Status>>;
 
-    /// Reached only by callers within the process, as [`watch_run`](Self::watch_run).
+    /// Never called: [`crate::streams`] stands before it.
     async fn watch_runs(
         &self,
-        request: Request<pb::WatchRunsRequest>,
+        _: Request<pb::WatchRunsRequest>,
     ) -> Result<Response<Self::WatchRunsStream>, Status> {
-        let expires_at = Caller::of(request.extensions()).expires_at;
-        let watched = self.gateway.watch_runs(request.into_inner(), expires_at).await?;
-        Ok(Response::new(decoded(watched.messages)))
+        Err(errors::intercepted())
     }
 
     async fn get_result(
@@ -199,22 +173,22 @@ impl RunService for Runs {
         request: Request<pb::GetResultRequest>,
     ) -> Result<Response<pb::GetResultResponse>, Status> {
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
-        let run = self.run(run).await?;
-        Ok(Response::new(results::result(&*self.gateway.store, run).await?))
+        let run = self.0.run(run).await?;
+        Ok(Response::new(results::result(&*self.0.store, run).await?))
     }
 
     async fn list_citations(
         &self,
         request: Request<pb::ListCitationsRequest>,
     ) -> Result<Response<pb::ListCitationsResponse>, Status> {
-        Ok(Response::new(citations::page(&self.gateway, request.into_inner()).await?))
+        Ok(Response::new(citations::page(&self.0, request.into_inner()).await?))
     }
 
     async fn get_node(
         &self,
         request: Request<pb::GetNodeRequest>,
     ) -> Result<Response<pb::GetNodeResponse>, Status> {
-        Ok(Response::new(results::node(&self.gateway, request.into_inner()).await?))
+        Ok(Response::new(results::node(&self.0, request.into_inner()).await?))
     }
 
     async fn estimate_run(
@@ -225,9 +199,9 @@ impl RunService for Runs {
         let request = request.into_inner();
         let verify = request.verify;
         let mut spec = self.spec(as_run(request), caller.user_id).await?;
-        self.require(&spec).await?;
+        self.0.require(&spec).await?;
         spec.verify = self.verifies(verify, &spec.model).await;
-        let described = self.models.describe(&spec.model, MODEL_PATIENCE).await;
+        let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
         let estimate = Estimate::of(&spec, described.per_call.as_ref());
         Ok(Response::new(pb::EstimateRunResponse {
             estimate: Some(estimate.to_wire()),
@@ -242,23 +216,21 @@ impl RunService for Runs {
         request: Request<pb::DeleteRunRequest>,
     ) -> Result<Response<pb::DeleteRunResponse>, Status> {
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
-        if !self.gateway.store.delete_run(run).await.map_err(|e| errors::store(&e))? {
+        if !self.0.store.delete_run(run).await.map_err(errors::store)? {
             return Err(errors::not_ended(run));
         }
-        self.gateway.list_changed();
+        self.0.board.nudge();
         Ok(Response::new(pb::DeleteRunResponse {}))
     }
 
-    type WatchRunStream = BoxStream<'static, Result<pb::WatchRunResponse, Status>>;
+    type WatchRunStream = Empty<Result<pb::WatchRunResponse, Status>>;
 
-    /// Reached only by callers within the process; over the network [`crate::watch::service`] comes first.
+    /// Never called: [`crate::streams`] stands before it.
     async fn watch_run(
         &self,
-        request: Request<pb::WatchRunRequest>,
+        _: Request<pb::WatchRunRequest>,
     ) -> Result<Response<Self::WatchRunStream>, Status> {
-        let expires_at = Caller::of(request.extensions()).expires_at;
-        let watched = self.gateway.watch_run(request.into_inner(), expires_at).await?;
-        Ok(Response::new(decoded(watched.messages)))
+        Err(errors::intercepted())
     }
 
     async fn list_events(
@@ -273,7 +245,7 @@ impl RunService for Runs {
         let pages =
             Pages::of("events", &[&run.to_string(), &after, &request.types.join(","), &request.node_id]);
         let cursor = pages.cursor(&request.page_token, |cursor| cursor.parse::<u64>().ok())?;
-        let head_seq = self.run(run).await?.head_seq;
+        let head_seq = self.0.run(run).await?.head_seq;
         if request.after_seq > head_seq {
             return Err(errors::beyond_head("after_seq", request.after_seq, head_seq));
         }
@@ -293,7 +265,7 @@ impl RunService for Runs {
     ) -> Result<Response<pb::GetGraphResponse>, Status> {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let shown = self.gateway.graph_at(run, request.at_seq).await?;
+        let shown = self.0.graph_at(run, request.at_seq).await?;
         let answer = pb::GetGraphResponse { graph: Some(shown.graph().snapshot().to_wire()) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
@@ -306,15 +278,14 @@ impl RunService for Runs {
         &self,
         request: Request<pb::DiffRunsRequest>,
     ) -> Result<Response<pb::DiffRunsResponse>, Status> {
-        Ok(Response::new(diffs::page(&self.gateway, request.into_inner()).await?))
+        Ok(Response::new(diffs::page(&self.0, request.into_inner()).await?))
     }
 
     async fn pause_run(
         &self,
         request: Request<pb::PauseRunRequest>,
     ) -> Result<Response<pb::PauseRunResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::PauseRunResponse { outcome }))
     }
 
@@ -322,8 +293,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::ResumeRunRequest>,
     ) -> Result<Response<pb::ResumeRunResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::ResumeRunResponse { outcome }))
     }
 
@@ -331,8 +301,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::GuideNodeRequest>,
     ) -> Result<Response<pb::GuideNodeResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::GuideNodeResponse { outcome }))
     }
 
@@ -340,8 +309,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::StopNodeRequest>,
     ) -> Result<Response<pb::StopNodeResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::StopNodeResponse { outcome }))
     }
 
@@ -350,15 +318,14 @@ impl RunService for Runs {
         request: Request<pb::RetryNodeRequest>,
     ) -> Result<Response<pb::RetryNodeResponse>, Status> {
         let author = Caller::of(request.extensions()).user_id;
-        Ok(Response::new(self.retry(request.into_inner(), author).await?))
+        Ok(Response::new(retry(&self.0, request.into_inner(), author).await?))
     }
 
     async fn edit_plan(
         &self,
         request: Request<pb::EditPlanRequest>,
     ) -> Result<Response<pb::EditPlanResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::EditPlanResponse { outcome }))
     }
 
@@ -366,8 +333,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::SetBudgetRequest>,
     ) -> Result<Response<pb::SetBudgetResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        let outcome = Some(self.steer(request.into_inner().into(), author).await?);
+        let outcome = self.steered(request).await?;
         Ok(Response::new(pb::SetBudgetResponse { outcome }))
     }
 
@@ -376,7 +342,7 @@ impl RunService for Runs {
         request: Request<pb::ForkRunRequest>,
     ) -> Result<Response<pb::ForkRunResponse>, Status> {
         let user = Caller::of(request.extensions()).user_id;
-        Ok(Response::new(self.fork(request.into_inner(), user).await?))
+        Ok(Response::new(fork(&self.0, request.into_inner(), user).await?))
     }
 
     async fn cancel_run(
@@ -388,16 +354,16 @@ impl RunService for Runs {
         let mut checks = Checks::default();
         checks.at_most("reason", &request.reason, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        let mut summary = self.run(run).await?;
+        let mut summary = self.0.run(run).await?;
         if !summary.status.is_final() {
             let command = Command::new(Action::Cancel { reason: request.reason });
-            let sent = self.gateway.store.send_command(run, command).await.map_err(|e| errors::store(&e))?;
+            let sent = self.0.store.send_command(run, command).await.map_err(errors::store)?;
             match sent {
                 Sent::Pending(_) | Sent::Answered(_) => {
-                    self.gateway.hint(vec![(Topic::Wake, Bytes::new())]).await;
+                    self.0.wake().await;
                 }
                 // It has ended meanwhile. The answer says how.
-                Sent::Ended => summary = self.run(run).await?,
+                Sent::Ended => summary = self.0.run(run).await?,
             }
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))
@@ -408,7 +374,7 @@ impl RunService for Runs {
 pub(crate) fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Status> {
     let mut graph = Graph::new(run);
     for event in events {
-        graph.apply(event).map_err(|error| errors::replay(&error))?;
+        graph.apply(event).map_err(errors::replay)?;
     }
     Ok(Projection::of(events, &graph))
 }
@@ -517,18 +483,6 @@ fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
     }
 }
 
-/// Refuses what is no event type.
-pub(crate) fn check_types(types: &[String]) -> Result<(), Status> {
-    let mut checks = Checks::default();
-    run_lists::at_most(&mut checks, "types", types.len(), limits::FILTER_VALUES);
-    for (i, name) in types.iter().take(limits::FILTER_VALUES).enumerate() {
-        checks.require(EventBody::TYPES.contains(&name.as_str()), format!("types[{i}]"), || {
-            format!("{name:?} is no event type; expected one such as tree.node_created")
-        });
-    }
-    checks.finish().map_err(|e| invalid(&e))
-}
-
 /// Which events `ListEvents` returns.
 struct EventFilter {
     types: Vec<String>,
@@ -538,10 +492,7 @@ struct EventFilter {
 impl EventFilter {
     fn of(request: &pb::ListEventsRequest) -> Result<Self, Status> {
         check_types(&request.types)?;
-        let node = match request.node_id.as_str() {
-            "" => None,
-            text => Some(id(NodeId::parse_field("node_id", text))?),
-        };
+        let node = optional("node_id", &request.node_id, NodeId::parse_field)?;
         Ok(Self { types: request.types.clone(), node })
     }
 }
@@ -567,7 +518,7 @@ impl Runs {
         let filtered = filter.node.is_some() || !filter.types.is_empty();
         'scan: while seq < head && looked_at < SCAN {
             let page = if filtered { PAGE } else { limit };
-            let read = self.gateway.store.read(run, seq, page).await.map_err(|e| errors::store(&e))?;
+            let read = self.0.store.read(run, seq, page).await.map_err(errors::store)?;
             if read.is_empty() {
                 break;
             }

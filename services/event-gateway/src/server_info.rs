@@ -9,10 +9,9 @@ use tree_agent_contract::event::SCHEMA_VERSION;
 use tree_agent_contract::{Budgets, Strategy, limits};
 use tree_agent_proto::v1::server_service_server::ServerService;
 use tree_agent_proto::{ERROR_DOMAIN, Wire, v1 as pb};
-use tree_agent_store::Store;
 
+use crate::gateway::Gateway;
 use crate::maxima::Maxima;
-use crate::models::Models;
 
 /// How long role services may take to say what their default model is.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -21,11 +20,9 @@ pub const STRATEGIES: &[Strategy] = Strategy::ALL;
 
 /// The service.
 pub(crate) struct ServerInfo {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) models: Models,
+    pub(crate) gateway: Arc<Gateway>,
     /// True when calls need a token.
     pub(crate) authentication: bool,
-    pub(crate) maxima: Maxima,
 }
 
 impl ServerInfo {
@@ -33,7 +30,7 @@ impl ServerInfo {
     fn default_budgets(&self) -> Budgets {
         let mut budgets = Budgets::default();
         // What was not asked for cannot be too much.
-        self.maxima.apply(&pb::Budgets::default(), &mut budgets, &mut Checks::default());
+        self.gateway.maxima.apply(&pb::Budgets::default(), &mut budgets, &mut Checks::default());
         budgets
     }
 }
@@ -49,12 +46,12 @@ impl ServerService for ServerInfo {
             // Errors carry the name of the package too.
             api_version: ERROR_DOMAIN.to_owned(),
             strategies: STRATEGIES.to_vec().to_wire(),
-            limits: Some(limits(&self.maxima)),
+            limits: Some(limits(&self.gateway.maxima)),
             default_budgets: Some(self.default_budgets().to_wire()),
             authentication: self.authentication,
             ui: crate::web::has_ui(),
-            default_model: self.models.describe("", PATIENCE).await.model,
-            schema_version: self.store.schema_version(),
+            default_model: self.gateway.models.describe("", PATIENCE).await.model,
+            schema_version: self.gateway.store.schema_version(),
             event_schema_version: SCHEMA_VERSION,
         }))
     }

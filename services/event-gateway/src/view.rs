@@ -44,7 +44,7 @@ impl View {
                 let text = "roles may call only while their run is live";
                 Err(status(Code::PermissionDenied, "RUN_NOT_LIVE", text))
             }
-            Err(error) => Err(errors::store(&error)),
+            Err(error) => Err(errors::store(error)),
         }
     }
 
@@ -129,7 +129,7 @@ impl View {
             match Projects::project(store, *other).await {
                 Ok(other) => projects.push(other),
                 Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(errors::store(&error)),
+                Err(error) => return Err(errors::store(error)),
             }
         }
         match projects.iter().find(|project| !project.tools.offer(CREATE_DOCUMENT, true)) {
@@ -139,6 +139,21 @@ impl View {
             }
             None => Ok(Some(*id)),
         }
+    }
+
+    /// The projects. `NOT_FOUND` with the field unless every one exists.
+    pub(crate) async fn projects(
+        &self,
+        store: &dyn Store,
+        field: &str,
+        ids: &[ProjectId],
+    ) -> Result<Vec<Project>, Status> {
+        let mut projects = Vec::with_capacity(ids.len());
+        for (i, project) in ids.iter().enumerate() {
+            let found = self.project(store, *project).await;
+            projects.push(found.map_err(errors::missing(&format!("{field}[{i}]")))?);
+        }
+        Ok(projects)
     }
 
     /// The project `id`, if it is visible.

@@ -18,7 +18,7 @@ use tree_agent_runtime::server::{Origins, Static};
 use crate::auth::{Admission, Guard};
 use crate::connect::{self, Connect};
 use crate::gateway::Gateway;
-use crate::watch::service::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
+use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
 /// The built UI; empty if it was not built.
 #[derive(rust_embed::RustEmbed)]

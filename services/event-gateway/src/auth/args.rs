@@ -7,7 +7,7 @@ use std::time::Duration;
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::errors::chain;
 
-use super::{AuthConfig, Authenticator};
+use super::verify::{AuthConfig, Authenticator};
 
 /// Which tokens a gateway accepts.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -10,7 +10,10 @@ use tower::Service;
 use tree_agent_contract::RunId;
 use tree_agent_runtime::role_token::{RUN_ID, RoleToken};
 
-use super::{Authenticator, Caller, Refusal, rules};
+use super::caller::Caller;
+use super::refusal::Refusal;
+use super::rules;
+use super::verify::Authenticator;
 
 /// What callers may show.
 #[derive(Clone, Debug, Default)]

@@ -14,8 +14,9 @@ use tree_agent_contract::limits;
 use tree_agent_contract::text::check_name;
 use tree_agent_runtime::errors::chain;
 
+use super::caller::Caller;
 use super::keys::{self, Keys, KeysError};
-use super::{Caller, Refusal};
+use super::refusal::Refusal;
 
 /// How far the issuer's clock may be ahead of ours when a token says from when on it holds (`nbf`). Its end (`exp`) has
 /// no leeway, so that a stream which ended with its token cannot be opened again with it.

@@ -13,8 +13,6 @@ use crate::errors;
 use crate::gateway::Gateway;
 use crate::watch::{pending, subscribe};
 
-/// How long a driver has to answer.
-pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How soon the store is asked for the first time. A refusal has no event that would announce it.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// The longest time between two questions to the store.
@@ -22,12 +20,8 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 
 /// The reply to the command that was sent with `request_id`. The store is asked when the run's topic carries an event
 /// with this request id, and now and then in case there is none.
-pub(super) async fn wait(
-    gateway: &Gateway,
-    run: RunId,
-    request_id: &str,
-    within: Duration,
-) -> Result<Reply, Status> {
+pub(super) async fn wait(gateway: &Gateway, run: RunId, request_id: &str) -> Result<Reply, Status> {
+    let within = gateway.answer_within;
     let until = Instant::now() + within;
     let mut confirming = Some(subscribe(&*gateway.fanout, Topic::Run(run)).boxed());
     let mut subscription = None;
@@ -37,7 +31,7 @@ pub(super) async fn wait(
         // In a fixed order; what is always ready comes last.
         tokio::select! {
             biased;
-            () = gateway.draining() => return Err(unanswered(run, request_id, "the server is shutting down")),
+            () = gateway.drain.cancelled() => return Err(unanswered(run, request_id, "the server is shutting down")),
             confirmed = pending(&mut confirming) => {
                 // What was published before was not heard.
                 (confirming, subscription) = (None, confirmed);
@@ -55,7 +49,7 @@ pub(super) async fn wait(
                 return Err(unanswered(run, request_id, &why));
             }
             // The command stands in the inbox: a store that is away for a moment does not matter.
-            Err(error) if Instant::now() >= until => return Err(errors::store(&error)),
+            Err(error) if Instant::now() >= until => return Err(errors::store(error)),
             Ok(None) | Err(_) => {}
         }
     }

@@ -9,7 +9,7 @@ use tree_agent_runtime::errors::invalid;
 use uuid::Uuid;
 
 use super::edits::{self, node_id};
-use crate::gateway::taken;
+use crate::fields::taken;
 use crate::maxima::Maxima;
 
 /// What all requests for commands have.

@@ -10,7 +10,7 @@ use tree_agent_contract::{
 use tree_agent_proto::{Wire, plan_from_wire, v1 as pb};
 use tree_agent_runtime::errors::{field, invalid_field, status};
 
-use crate::gateway::{from_wire, taken};
+use crate::fields::{from_wire, taken};
 use crate::maxima::Maxima;
 
 /// The node called `id`; what is wrong is noted in `checks`.

@@ -10,11 +10,10 @@ use tree_agent_store::Store;
 
 use super::edits;
 use crate::errors;
-use crate::gateway::{Gateway, now};
+use crate::fields::now;
+use crate::gateway::Gateway;
 use crate::places::Place;
 
-/// Runs that are replayed at the same time. The state of a large one takes much memory.
-pub(crate) const PREVIEWS: usize = 4;
 /// Events read from the log at a time.
 const PAGE: usize = 1_000;
 
@@ -47,10 +46,10 @@ pub(crate) async fn replayed(
         let limit = PAGE.min((seq - head) as usize);
         let events = match limit {
             0 => Vec::new(),
-            _ => store.read(id, head, limit).await.map_err(|e| errors::store(&e))?,
+            _ => store.read(id, head, limit).await.map_err(errors::store)?,
         };
         if events.is_empty() {
-            let missing = || errors::replay(&ReplayError::Gap { run: id, head: 0, found: 0 });
+            let missing = || errors::replay(ReplayError::Gap { run: id, head: 0, found: 0 });
             return replayed.ok_or_else(missing);
         }
         replayed = Some(replayed_further(replayed, events, place).await?);
@@ -74,7 +73,7 @@ pub(crate) async fn replayed_further(
         events.try_for_each(|event| run.apply(event))?;
         Ok(Some(run))
     });
-    let run = applied.await?.map_err(|error: ReplayError| errors::replay(&error))?;
+    let run = applied.await?.map_err(errors::replay)?;
     run.ok_or_else(|| Status::internal("a run without events cannot be replayed"))
 }
 

@@ -1,7 +1,7 @@
 //! The list of runs as it changes: followed once, for everybody who watches it through this gateway.
 //!
 //! The store says which runs were created, deleted or got another status, and which live runs have moved on. It is
-//! asked every [`list_check`](super::WatchConfig::list_check) while somebody watches, and at once when drivers are
+//! asked every [`list_check`](WatchConfig::list_check) while somebody watches, and at once when drivers are
 //! woken for a new run. Each change is encoded once.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -23,10 +23,11 @@ use tree_agent_proto::v1::watch_runs_response::Message;
 use tree_agent_store::{ListedRun, RunFilter, Store, StoreError};
 use uuid::Uuid;
 
+use super::config::WatchConfig;
 use super::frame::framed;
 use super::head::{Head, Reader};
+use super::hub;
 use super::room::Room;
-use super::{WatchConfig, hub};
 
 /// Recent changes that are kept. A watcher that is further behind reads the store itself.
 const WINDOW: usize = 4_096;

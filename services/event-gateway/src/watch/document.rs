@@ -17,12 +17,13 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
 use tree_agent_store::{DocumentTail, Store, StoreError};
 
+use super::config::WatchConfig;
 use super::frame;
 use super::hub::Taken;
 use super::pace::{Pace, Until};
 use super::service::{CHUNK, Resume, Watched};
 use super::stats::{Stats, Stream};
-use super::{Feed, WatchConfig};
+use super::watches::Feed;
 use crate::errors;
 
 /// Bytes of text in one message. It fits into one chunk with what is around it.
@@ -157,7 +158,7 @@ impl DocumentWatcher {
                     tracing::debug!(document = %self.document_id, "cannot read the document: {error}");
                     self.pace.failed();
                 }
-                Err(Unreadable::Store(error)) => return Some(Err(errors::store(&error))),
+                Err(Unreadable::Store(error)) => return Some(Err(errors::store(error))),
                 Err(Unreadable::Replaced) => return Some(Err(replaced())),
             }
             let done = !self.grown && self.followed.as_ref().is_none_or(|followed| followed.ended);
@@ -293,7 +294,7 @@ mod tests {
     use tree_agent_store::{Documents, NewProject, Project, Projects};
 
     use super::*;
-    use crate::watch::service::Messages;
+    use crate::watch::frame::Messages;
 
     const BODY_BYTES: usize = 300_000;
 

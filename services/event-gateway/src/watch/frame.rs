@@ -1,11 +1,16 @@
 //! Events as they go out: encoded once, with the gRPC message prefix, in shared bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream::BoxStream;
 use prost::Message;
+use tonic::Status;
 use tree_agent_contract::DocumentId;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::status::RunStatus;
 use tree_agent_proto::{Wire, v1 as pb};
+
+/// Messages of one stream, framed.
+pub type Messages = BoxStream<'static, Result<Bytes, Status>>;
 
 /// A `WatchRunResponse` with one event, ready for the wire. Cloning shares the bytes.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use tree_agent_proto::v1::watch_runs_response::Message;
 use tree_agent_store::{ListedRun, RunFilter, RunQuery, Store, StoreError};
 use uuid::Uuid;
 
-use super::WatchConfig;
 use super::board::{self, After, Board, Place};
+use super::config::WatchConfig;
 use super::frame::framed;
 use super::head::Reader;
 use super::pace::{Pace, Until};
@@ -156,7 +156,7 @@ impl ListWatcher {
                     }
                     Err(error) => {
                         self.closed = true;
-                        return Err(errors::store(&error));
+                        return Err(errors::store(error));
                     }
                 }
             } else {

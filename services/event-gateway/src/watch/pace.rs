@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_runtime::retry::backoff;
 
-use super::WatchConfig;
+use super::config::WatchConfig;
 use super::stats::Stream;
 use crate::auth::Refusal;
 

@@ -7,10 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
-use axum::extract::State;
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
-use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
@@ -21,17 +19,9 @@ use tonic::{Code, Status};
 use tree_agent_runtime::errors;
 use tree_agent_runtime::server::OnDemand;
 
+use super::frame::Messages;
 use super::stall::{Kept, Line, Stalls};
 use crate::auth::Caller;
-use crate::gateway::Gateway;
-
-/// The paths that are intercepted.
-pub(crate) const WATCH_RUN: &str = "/treeagent.v1.RunService/WatchRun";
-pub(crate) const WATCH_RUNS: &str = "/treeagent.v1.RunService/WatchRuns";
-pub(crate) const WATCH_DOCUMENT: &str = "/treeagent.v1.DocumentService/WatchDocument";
-
-/// Messages of one stream, framed.
-pub type Messages = BoxStream<'static, Result<Bytes, Status>>;
 
 /// A stream that is watched.
 pub(crate) struct Watched {
@@ -50,32 +40,9 @@ pub(crate) struct Resume {
 /// Frames the hint for a position and a reason.
 pub(crate) type FrameHint = Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>;
 
-/// Handles one call of `WatchRun`.
-pub(crate) async fn watch_run(
-    State(gateway): State<Arc<Gateway>>,
-    request: Request<axum::body::Body>,
-) -> Response<Body> {
-    respond(&gateway, request, async |request, until| gateway.watch_run(request, until).await).await
-}
-
-/// Handles one call of `WatchRuns`.
-pub(crate) async fn watch_runs(
-    State(gateway): State<Arc<Gateway>>,
-    request: Request<axum::body::Body>,
-) -> Response<Body> {
-    respond(&gateway, request, async |request, until| gateway.watch_runs(request, until).await).await
-}
-
-/// Handles one call of `WatchDocument`.
-pub(crate) async fn watch_document(
-    State(gateway): State<Arc<Gateway>>,
-    request: Request<axum::body::Body>,
-) -> Response<Body> {
-    respond(&gateway, request, async |request, until| gateway.watch_document(request, until).await).await
-}
-
-async fn respond<R: Message + Default>(
-    gateway: &Gateway,
+/// Handles one call: the messages of the stream that `watch` opens.
+pub(crate) async fn respond<R: Message + Default>(
+    stalls: &Arc<Stalls>,
     request: Request<axum::body::Body>,
     watch: impl AsyncFnOnce(R, Option<Instant>) -> Result<Watched, Status>,
 ) -> Response<Body> {
@@ -92,7 +59,7 @@ async fn respond<R: Message + Default>(
     };
     match watched {
         Ok(watched) => {
-            let mut response = Response::new(Body::new(Frames::new(gateway.stalls.clone(), watched)));
+            let mut response = Response::new(Body::new(Frames::new(stalls.clone(), watched)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response.extensions_mut().insert(OnDemand);
             response
@@ -118,17 +85,6 @@ async fn read<R: Message + Default>(body: axum::body::Body) -> Result<R, Status>
         return Err(malformed("the request does not hold exactly one message".into()));
     }
     R::decode(bytes).map_err(|error| malformed(format!("the request is not that of this call: {error}")))
-}
-
-/// The messages of a stream as the generated server wants them: for callers that do not come over the
-/// intercepted path.
-pub(crate) fn decoded<T: Message + Default>(messages: Messages) -> BoxStream<'static, Result<T, Status>> {
-    messages
-        .map(|message| {
-            let message = message?.slice(5..);
-            T::decode(message).map_err(|error| Status::internal(error.to_string()))
-        })
-        .boxed()
 }
 
 /// Bytes of messages that go out together: the payload of one HTTP/2 frame at its default size (RFC 9113, 6.5.2).

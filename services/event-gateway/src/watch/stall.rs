@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 use tonic::Status;
 use tree_agent_runtime::Metrics;
 
-use super::service::Messages;
+use super::frame::Messages;
 
 /// Checks within the time after which a stream counts as stalled. A stall is noticed at most a quarter of that time
 /// late.

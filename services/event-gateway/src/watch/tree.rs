@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use tree_agent_contract::NodeId;
+use tree_agent_contract::{NodeId, RunId};
 use tree_agent_store::{Store, StoreError};
-
-use super::hub::Hub;
 
 /// Levels of a tree that are looked at: far more than any run may have.
 const LEVELS: usize = 1_000;
@@ -21,15 +19,15 @@ pub(crate) struct Tree {
 
 impl Tree {
     /// Makes known every node that the run had at `head`.
-    pub(super) async fn read(&self, hub: &Hub, store: &dyn Store, head: u64) -> Result<(), StoreError> {
+    pub(super) async fn read(&self, run: RunId, store: &dyn Store, head: u64) -> Result<(), StoreError> {
         let mut read = self.head.lock().await;
         if *read >= head {
             return Ok(());
         }
-        let nodes = store.node_parents(hub.run).await?;
+        let nodes = store.node_parents(run).await?;
         if nodes.is_empty() {
             // Of an archived run this says so.
-            store.read(hub.run, 0, 1).await?;
+            store.read(run, 0, 1).await?;
         }
         self.extend(nodes);
         *read = head;

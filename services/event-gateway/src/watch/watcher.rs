@@ -12,6 +12,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_store::Store;
 
+use super::config::WatchConfig;
 use super::filter::EventFilter;
 use super::frame::{self, Frame};
 use super::hub::Taken;
@@ -19,9 +20,8 @@ use super::pace::{Pace, Until};
 use super::room::Room;
 use super::service::{Resume, Watched};
 use super::stats::Stream;
-use super::{Feed, WatchConfig};
+use super::watches::Feed;
 use crate::errors;
-use crate::graphs::Snapshot;
 
 /// Events read from the log at a time.
 const PAGE: usize = 128;
@@ -39,8 +39,8 @@ pub(crate) struct Start {
     pub(crate) is_final: bool,
     /// True when nothing follows `after_seq`, now or ever.
     pub(crate) ended: bool,
-    /// Sent before everything else.
-    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    /// Sent before everything else, framed.
+    pub(crate) snapshot: Option<Bytes>,
     /// Which events are sent.
     pub(crate) filter: EventFilter,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Watcher {
     position: Arc<AtomicU64>,
     head: u64,
     is_final: bool,
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Bytes>,
     filter: EventFilter,
     /// Events in a row that were not sent.
     skipped: u64,
@@ -122,7 +122,7 @@ impl Watcher {
 
     async fn step(&mut self) -> Option<Result<Bytes, Status>> {
         if let Some(snapshot) = self.snapshot.take() {
-            return Some(Ok(snapshot.frame()));
+            return Some(Ok(snapshot));
         }
         loop {
             if !self.caught_up && self.cursor >= self.head {
@@ -214,7 +214,7 @@ impl Watcher {
             Err(error) if error.is_transient() => {
                 tracing::debug!(run = %self.run, "cannot read the log: {error}");
             }
-            Err(error) => return Err(errors::store(&error)),
+            Err(error) => return Err(errors::store(error)),
         }
         self.pace.failed();
         Ok(())

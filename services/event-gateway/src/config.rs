@@ -1,0 +1,47 @@
+//! What can be set.
+
+use std::time::Duration;
+
+use tree_agent_runtime::config::RoleUrls;
+use tree_agent_runtime::role_token::RoleToken;
+use tree_agent_runtime::server::ServerConfig;
+
+use crate::auth::Authenticator;
+use crate::maxima::Maxima;
+use crate::watch::WatchConfig;
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How streams behave.
+    pub watch: WatchConfig,
+    /// Its port.
+    pub server: ServerConfig,
+    /// The role services, which check whether the model of a new run can be used. A role without a URL is not asked.
+    pub roles: RoleUrls,
+    /// The most that a run may ask for.
+    pub maxima: Maxima,
+    /// Checks callers' tokens; without it everybody may call.
+    pub auth: Option<Authenticator>,
+    /// What roles show with the run that they work for. Without it no role may call.
+    pub role_token: Option<RoleToken>,
+    /// How often store and fan-out are checked.
+    pub health_check: Duration,
+    /// How long a driver has to answer a command of a user.
+    pub answer_within: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            watch: WatchConfig::default(),
+            server: ServerConfig::default(),
+            roles: RoleUrls::default(),
+            maxima: Maxima::default(),
+            auth: None,
+            role_token: None,
+            health_check: Duration::from_secs(2),
+            answer_within: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `WatchRun`, `WatchRuns` and `WatchDocument`: where each stream begins, and the handlers that put them on the wire.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use http::{Request, Response};
+use tokio::time::Instant;
+use tonic::Status;
+use tonic::body::Body;
+use tree_agent_contract::{DocumentId, DocumentKind, NodeId, RunId};
+use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::errors::invalid_field;
+
+use crate::fields::{check_types, id, optional};
+use crate::gateway::Gateway;
+use crate::summaries::{placed_summary, summary_to_wire};
+use crate::watch::frame::Messages;
+use crate::watch::service::{Watched, respond};
+use crate::watch::{
+    DocumentStart, DocumentWatcher, EventFilter, Feed, ListFrom, ListStart, ListWatcher, Start, Watcher,
+    feed, since,
+};
+use crate::{errors, pages, run_lists};
+
+/// The paths that are intercepted.
+pub(crate) const WATCH_RUN: &str = "/treeagent.v1.RunService/WatchRun";
+pub(crate) const WATCH_RUNS: &str = "/treeagent.v1.RunService/WatchRuns";
+pub(crate) const WATCH_DOCUMENT: &str = "/treeagent.v1.DocumentService/WatchDocument";
+
+/// Handles one call of `WatchRun`.
+pub(crate) async fn watch_run(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway.stalls, request, async |request, until| run(&gateway, request, until).await).await
+}
+
+/// Handles one call of `WatchRuns`.
+pub(crate) async fn watch_runs(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway.stalls, request, async |request, until| runs(&gateway, request, until).await).await
+}
+
+/// Handles one call of `WatchDocument`.
+pub(crate) async fn watch_document(
+    State(gateway): State<Arc<Gateway>>,
+    request: Request<axum::body::Body>,
+) -> Response<Body> {
+    respond(&gateway.stalls, request, async |request, until| document(&gateway, request, until).await).await
+}
+
+/// `WatchRun` for a caller in the same process, as framed bytes: each message is a `WatchRunResponse` behind gRPC's
+/// prefix of five bytes.
+///
+/// # Errors
+/// As the call.
+pub async fn messages_of_run(gateway: &Gateway, request: pb::WatchRunRequest) -> Result<Messages, Status> {
+    Ok(run(gateway, request, None).await?.messages)
+}
+
+/// `WatchRun`, until the token expires with which it was asked for.
+pub(crate) async fn run(
+    gateway: &Gateway,
+    request: pb::WatchRunRequest,
+    expires_at: Option<Instant>,
+) -> Result<Watched, Status> {
+    let run = id(RunId::parse_field("run_id", &request.run_id))?;
+    let summary = gateway.run(run).await?;
+    let (head, is_final) = (summary.head_seq, summary.status.is_final());
+    check_types(&request.types)?;
+    let (after_seq, ended, snapshot) = if request.snapshot {
+        let snapshot = gateway.graph_of(run, None, head).await?;
+        // It may hold more than the run had when its row was read, its end included.
+        let ended = is_final || snapshot.graph.status().is_final();
+        (snapshot.graph.seq(), ended, Some(snapshot.frame()))
+    } else {
+        if request.after_seq > head {
+            return Err(errors::beyond_head("after_seq", request.after_seq, head));
+        }
+        (request.after_seq, is_final && request.after_seq == head, None)
+    };
+    let feed = feed(&gateway.watches, run);
+    let filter = event_filter(gateway, run, &request, &feed, head.max(after_seq)).await?;
+    let start = Start { run, after_seq, head, is_final, ended, snapshot, filter };
+    let until = gateway.until(expires_at);
+    Ok(Watcher::new(start, feed, gateway.store.clone(), &gateway.watching, until).watched())
+}
+
+/// Which events pass, of a run whose log was looked at up to `head`.
+async fn event_filter(
+    gateway: &Gateway,
+    run: RunId,
+    request: &pb::WatchRunRequest,
+    feed: &Feed,
+    head: u64,
+) -> Result<EventFilter, Status> {
+    let filter = EventFilter::of_types(&request.types);
+    let Some(node) = optional("node_id", &request.node_id, NodeId::parse_field)? else { return Ok(filter) };
+    let tree = feed.tree(&*gateway.store, head).await.map_err(errors::store)?;
+    filter.below(node, tree).ok_or_else(|| errors::no_node(run, node))
+}
+
+/// `WatchRuns`, until the token expires with which it was asked for.
+pub(crate) async fn runs(
+    gateway: &Gateway,
+    request: pb::WatchRunsRequest,
+    expires_at: Option<Instant>,
+) -> Result<Watched, Status> {
+    let (request, resume_token) = run_lists::of_watch(request);
+    let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
+    let newest = ListFrom::Newest(pages::size(request.page_size));
+    let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);
+    let filter = run_lists::filter(request)?;
+    let (reader, place) = gateway.board.join().await.map_err(errors::store)?;
+    let start = ListStart { filter, tokens, reader, place, from };
+    let (board, store) = (gateway.board.clone(), gateway.store.clone());
+    let (until, stats) = (gateway.until(expires_at), &gateway.watches.stats);
+    Ok(ListWatcher::new(start, board, store, &gateway.watching, until, stats).watched())
+}
+
+/// `WatchDocument`, until the token expires with which it was asked for.
+pub(crate) async fn document(
+    gateway: &Gateway,
+    request: pb::WatchDocumentRequest,
+    expires_at: Option<Instant>,
+) -> Result<Watched, Status> {
+    let store = &gateway.store;
+    let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
+    let of = optional("run_id", &request.run_id, RunId::parse_field)?;
+    let placed = match of {
+        Some(run) => store.document_of(run, document_id, None).await,
+        None => store.document_at(document_id, None).await,
+    };
+    let placed = placed.map_err(errors::store)?;
+    let summary = summary_to_wire(&placed_summary(&placed));
+    let document = placed.document;
+    let after_bytes = request.after_bytes;
+    let follow = document.run_id.filter(|_| document.kind.grows());
+    let unnamed = document.kind != DocumentKind::Scratchpad;
+    // The text is read when the client takes it. Many calls at once must not hold all of theirs until then.
+    drop(document);
+    let followed = match follow {
+        None => None,
+        Some(run) => {
+            // Before the text is read: what is appended after that is heard.
+            let feed = feed(&gateway.watches, run);
+            let run = gateway.run(run).await?;
+            (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
+        }
+    };
+    // Only to see whether it can be watched from there.
+    let tail = match of {
+        Some(run) => store.document_tail_of(run, document_id, after_bytes, 4).await,
+        None => store.document_tail(document_id, after_bytes, 4).await,
+    };
+    let tail = tail.map_err(errors::store)?;
+    if after_bytes > tail.end {
+        return Err(errors::beyond_end("after_bytes", after_bytes, tail.end));
+    }
+    if tail.bytes.first().is_some_and(|byte| byte & 0xc0 == 0x80) {
+        return Err(invalid_field("after_bytes", format!("is {after_bytes}, within a character")));
+    }
+    // At the beginning of a text that took the place of another, the client may not know it yet.
+    let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
+    let start = DocumentStart { document_id, of, summary, tail, replaced, unnamed, followed };
+    let (until, stats) = (gateway.until(expires_at), &gateway.watches.stats);
+    Ok(DocumentWatcher::new(start, store.clone(), &gateway.watching, until, stats).watched())
+}
