@@ -46,8 +46,7 @@ impl Admission {
     /// The run for which a role calls, if it names one; none if the caller is no role.
     fn run_of_role(&self, headers: &HeaderMap) -> Option<Option<RunId>> {
         let token = self.role_token.as_ref()?;
-        let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let is_role = values.next().is_some_and(|value| token.is_in(value)) && values.next().is_none();
+        let is_role = headers.get(header::AUTHORIZATION).is_some_and(|value| token.is_in(value));
         is_role.then(|| headers.get(RUN_ID).and_then(|run| run.to_str().ok()?.parse().ok()))
     }
 }
