@@ -4,11 +4,13 @@
 //! is refused with the field, the limit and its variable. A field that a request leaves out takes its usual default, or
 //! the maximum when that is less.
 
+use std::fmt::Display;
+
 use clap::Args;
-use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::error::Checks;
 use tree_agent_contract::role::PlanDraft;
-use tree_agent_contract::{BudgetChange, Budgets, FieldError, SearchConfig, limits};
-use tree_agent_proto::v1 as pb;
+use tree_agent_contract::{BudgetChange, Budgets, SearchConfig, limits};
+use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::config::Problems;
 
 /// The most that the budgets of a run may be.
@@ -118,6 +120,21 @@ impl MaximaArgs {
     }
 }
 
+/// Does something for each budget that has a maximum, with the end of the name of its variable.
+macro_rules! each_budget {
+    ($act:ident) => {
+        $act!(max_depth "DEPTH");
+        $act!(max_nodes "NODES");
+        $act!(max_parallel_steps "PARALLEL_STEPS");
+        $act!(max_attempts "ATTEMPTS");
+        $act!(max_wall_clock_ms "WALL_CLOCK_SECONDS");
+        $act!(call_timeout_ms "CALL_TIMEOUT_SECONDS");
+        $act!(max_tokens "TOKENS");
+        $act!(max_cost_micros "COST_MICROS");
+        $act!(max_tool_calls "TOOL_CALLS");
+    };
+}
+
 impl Maxima {
     /// The limits, as `GetServerInfo` tells them. An absent field has no limit here.
     pub(crate) fn to_wire(&self) -> pb::Budgets {
@@ -138,49 +155,19 @@ impl Maxima {
     /// Brings `budgets`, which were read from `asked`, within these limits. Every field that asks for more is noted in
     /// `checks`.
     pub(crate) fn apply(&self, asked: &pb::Budgets, budgets: &mut Budgets, checks: &mut Checks) {
-        let mut within = |budget: &str, variable: &str, asked: Option<u64>, default: u64, max: u64| {
-            within(checks, &format!("budgets.{budget}"), variable, asked, default, max)
-        };
-        let mut count = |budget, variable, asked: Option<u32>, value: &mut u32, max: u32| {
-            let allowed = within(budget, variable, asked.map(u64::from), (*value).into(), max.into());
-            *value = allowed.try_into().unwrap_or(max);
-        };
-        let b = budgets;
-        count("max_depth", "DEPTH", asked.max_depth, &mut b.max_depth, self.depth);
-        count("max_nodes", "NODES", asked.max_nodes, &mut b.max_nodes, self.nodes);
-        let parallel = asked.max_parallel_steps;
-        count(
-            "max_parallel_steps",
-            "PARALLEL_STEPS",
-            parallel,
-            &mut b.max_parallel_steps,
-            self.parallel_steps,
-        );
-        count("max_attempts", "ATTEMPTS", asked.max_attempts, &mut b.max_attempts, self.attempts);
-        let wall_clock = asked.max_wall_clock_ms;
-        b.max_wall_clock_ms = within(
-            "max_wall_clock_ms",
-            "WALL_CLOCK_SECONDS",
-            wall_clock,
-            b.max_wall_clock_ms,
-            self.wall_clock_ms,
-        );
-        let timeout = asked.call_timeout_ms;
-        b.call_timeout_ms = within(
-            "call_timeout_ms",
-            "CALL_TIMEOUT_SECONDS",
-            timeout,
-            b.call_timeout_ms,
-            self.call_timeout_ms,
-        );
-        for (budget, variable, value, max) in [
-            ("max_tokens", "TOKENS", &mut b.max_tokens, self.tokens),
-            ("max_cost_micros", "COST_MICROS", &mut b.max_cost_micros, self.cost_micros),
-            ("max_tool_calls", "TOOL_CALLS", &mut b.max_tool_calls, self.tool_calls),
-        ] {
-            if let Some(max) = max {
-                *value = Some(within(budget, variable, *value, max, max));
-            }
+        let (mut wire, max) = (budgets.to_wire(), self.to_wire());
+        macro_rules! bring_within {
+            ($budget:ident $variable:literal) => {
+                if let Some(max) = max.$budget {
+                    let (field, value) =
+                        (concat!("budgets.", stringify!($budget)), wire.$budget.unwrap_or(max));
+                    wire.$budget = Some(within(checks, field, $variable, asked.$budget, value, max));
+                }
+            };
+        }
+        each_budget!(bring_within);
+        if let Ok(within) = Budgets::from_wire(wire) {
+            *budgets = within;
         }
     }
 
@@ -188,85 +175,73 @@ impl Maxima {
     pub(crate) fn check_change(&self, change: &BudgetChange, checks: &mut Checks) {
         let mut at_most = |budget: &str, variable: &str, asked: Option<u64>, max: Option<u64>| {
             let (Some(asked), Some(max)) = (asked, max) else { return };
-            let field = format!("change.{budget}");
-            if asked == 0 {
-                checks.require(false, field, || {
-                    format!(
-                        "is 0, which means no limit; this server allows at most {max}: ask for less, or have its \
-                         operator raise TREE_AGENT_MAX_{variable}"
-                    )
-                });
-            } else {
-                within(checks, &field, variable, Some(asked), max, max);
-            }
+            checks.require(asked > 0 && asked <= max, format!("change.{budget}"), || match asked {
+                0 => too_much("0, which means no limit", max, variable),
+                asked => too_much(asked, max, variable),
+            });
         };
         at_most("max_tokens", "TOKENS", change.max_tokens, self.tokens);
         at_most("max_cost_micros", "COST_MICROS", change.max_cost_micros, self.cost_micros);
         at_most("max_tool_calls", "TOOL_CALLS", change.max_tool_calls, self.tool_calls);
         // These have ranges of their own, in which 0 does not lie.
-        let ranged = |asked: Option<u64>| asked.filter(|asked| *asked > 0);
-        at_most("max_nodes", "NODES", ranged(change.max_nodes.map(u64::from)), Some(self.nodes.into()));
-        let steps = ranged(change.max_parallel_steps.map(u64::from));
-        at_most("max_parallel_steps", "PARALLEL_STEPS", steps, Some(self.parallel_steps.into()));
-        let wall_clock = ranged(change.max_wall_clock_ms);
-        at_most("max_wall_clock_ms", "WALL_CLOCK_SECONDS", wall_clock, Some(self.wall_clock_ms));
+        let mut ranged = |budget: &str, variable: &str, asked: Option<u64>, max: u64| {
+            at_most(budget, variable, asked.filter(|asked| *asked > 0), Some(max));
+        };
+        ranged("max_nodes", "NODES", change.max_nodes.map(u64::from), self.nodes.into());
+        let steps = change.max_parallel_steps.map(u64::from);
+        ranged("max_parallel_steps", "PARALLEL_STEPS", steps, self.parallel_steps.into());
+        ranged("max_wall_clock_ms", "WALL_CLOCK_SECONDS", change.max_wall_clock_ms, self.wall_clock_ms);
     }
 
-    /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Most can be
+    /// Notes in `checks` every budget of a run that lies beyond these limits: a fork of it has the same. Some can be
     /// lowered by an edit.
     pub(crate) fn check_fork(&self, budgets: &Budgets, search: Option<&SearchConfig>, checks: &mut Checks) {
-        let change = BudgetChange {
-            max_tokens: Some(budgets.max_tokens.unwrap_or_default()),
-            max_cost_micros: Some(budgets.max_cost_micros.unwrap_or_default()),
-            max_tool_calls: Some(budgets.max_tool_calls.unwrap_or_default()),
-            max_wall_clock_ms: Some(budgets.max_wall_clock_ms),
-            max_nodes: Some(budgets.max_nodes),
-            max_parallel_steps: Some(budgets.max_parallel_steps),
-        };
-        let mut own = Checks::default();
-        self.check_change(&change, &mut own);
-        let errors = own.finish().err().into_iter().flat_map(|Invalid(errors)| errors);
-        for FieldError { field, message } in errors {
-            let budget = field.strip_prefix("change.").unwrap_or(&field).to_owned();
-            let message = format!("leave {budget} as it is, which {message}; add an edit that lowers it");
-            checks.push(FieldError::new("edits", message));
-        }
-        // A search has at least one level, and its topics are steps at work.
-        let (levels, places) = (self.depth.max(1).into(), self.parallel_steps.into());
-        let of_search = search.map(|search| {
-            [
-                ("search.max_depth", "DEPTH", u64::from(search.max_depth), levels),
-                ("search.concurrency", "PARALLEL_STEPS", search.concurrency.into(), places),
-            ]
-        });
-        let of_run = [
-            ("max_depth", "DEPTH", budgets.max_depth.into(), self.depth.into()),
-            ("max_attempts", "ATTEMPTS", budgets.max_attempts.into(), self.attempts.into()),
-            ("call_timeout_ms", "CALL_TIMEOUT_SECONDS", budgets.call_timeout_ms, self.call_timeout_ms),
-        ];
-        for (budget, variable, value, max) in of_run.into_iter().chain(of_search.into_iter().flatten()) {
-            checks.require(value <= max, "run_id", || {
+        fn keeps<T: PartialOrd + Display>(
+            checks: &mut Checks,
+            budget: &str,
+            variable: &str,
+            has: Option<T>,
+            max: T,
+        ) {
+            checks.require(has.as_ref().is_some_and(|has| *has <= max), "run_id", || {
+                let has = has.map_or_else(|| "without limit".to_owned(), |has| has.to_string());
                 format!(
-                    "has {budget} {value}; this server allows at most {max}, and a fork keeps it; start a copy of the run, \
-                     or let its operator raise TREE_AGENT_MAX_{variable}"
+                    "has {budget} {has}; this server allows at most {max}, and a fork keeps it: add an edit that lowers it, \
+                     start a copy of the run, or let its operator raise TREE_AGENT_MAX_{variable}"
                 )
             });
         }
+        let (has, max) = (budgets.to_wire(), self.to_wire());
+        macro_rules! keep {
+            ($budget:ident $variable:literal) => {
+                if let Some(max) = max.$budget {
+                    keeps(checks, stringify!($budget), $variable, has.$budget, max);
+                }
+            };
+        }
+        each_budget!(keep);
+        if let Some(search) = search {
+            keeps(checks, "search.max_depth", "DEPTH", Some(search.max_depth), self.levels());
+            let places = Some(search.concurrency);
+            keeps(checks, "search.concurrency", "PARALLEL_STEPS", places, self.parallel_steps);
+        }
+    }
+
+    /// The most levels of a search, which has at least one.
+    fn levels(&self) -> u32 {
+        self.depth.max(1)
     }
 
     /// Notes in `checks` every search of a step that lies beyond these limits.
     pub(crate) fn check_steps(&self, plan: &PlanDraft, checks: &mut Checks) {
-        // A search has at least one level.
-        let depth = self.depth.max(1);
         for (b, band) in plan.bands.iter().enumerate() {
             for (s, search) in band.steps.iter().enumerate().filter_map(|(s, step)| Some((s, step.search?))) {
-                let field = format!("plan.bands[{b}].steps[{s}].search");
-                let asked = [
-                    ("max_depth", "DEPTH", search.max_depth, depth),
+                for (name, variable, asked, max) in [
+                    ("max_depth", "DEPTH", search.max_depth, self.levels()),
                     ("max_nodes", "NODES", search.max_nodes, self.nodes),
-                ];
-                for (name, variable, asked, max) in asked {
-                    within(checks, &format!("{field}.{name}"), variable, Some(asked.into()), 0, max.into());
+                ] {
+                    let field = format!("plan.bands[{b}].steps[{s}].search.{name}");
+                    within(checks, &field, variable, Some(asked), asked, max);
                 }
             }
         }
@@ -280,36 +255,32 @@ impl Maxima {
         search: &mut SearchConfig,
         checks: &mut Checks,
     ) {
-        let mut within = |field: &str, variable: &str, asked: Option<u32>, value: &mut u32, max: u32| {
-            let asked = asked.map(u64::from);
-            let allowed = within(checks, field, variable, asked, (*value).into(), max.into());
-            *value = allowed.try_into().unwrap_or(max);
-        };
-        // A search has at least one level.
-        let depth = self.depth.max(1);
-        within("search.max_depth", "DEPTH", asked.max_depth, &mut search.max_depth, depth);
-        let steps = self.parallel_steps;
-        within("search.concurrency", "PARALLEL_STEPS", asked.concurrency, &mut search.concurrency, steps);
+        let (levels, steps) = (self.levels(), self.parallel_steps);
+        let (depth, places) = (search.max_depth, search.concurrency);
+        search.max_depth = within(checks, "search.max_depth", "DEPTH", asked.max_depth, depth, levels);
+        search.concurrency =
+            within(checks, "search.concurrency", "PARALLEL_STEPS", asked.concurrency, places, steps);
     }
 }
 
 /// What was `asked` for, or as much of the `default` as is allowed. More than `max` is noted in `checks`.
-fn within(
+fn within<T: Copy + Ord + Display>(
     checks: &mut Checks,
     field: &str,
     variable: &str,
-    asked: Option<u64>,
-    default: u64,
-    max: u64,
-) -> u64 {
+    asked: Option<T>,
+    default: T,
+    max: T,
+) -> T {
     let value = asked.unwrap_or_else(|| default.min(max));
-    checks.require(value <= max, field, || {
-        format!(
-            "is {value}; this server allows at most {max}: ask for less, or have its operator raise \
-             TREE_AGENT_MAX_{variable}"
-        )
-    });
+    checks.require(value <= max, field, || too_much(value, max, variable));
     value
+}
+
+fn too_much(asked: impl Display, max: impl Display, variable: &str) -> String {
+    format!(
+        "is {asked}; this server allows at most {max}: ask for less, or have its operator raise TREE_AGENT_MAX_{variable}"
+    )
 }
 
 #[cfg(test)]
