@@ -15,26 +15,12 @@ use tree_agent_store::{Store, StoreError};
 use crate::errors;
 use crate::fields::{id, optional};
 use crate::gateway::Gateway;
-use crate::pages::{self, Pages};
+use crate::pages::{self, Pages, numbers};
 
 /// Claims that one quote is followed to.
 const LINKS: usize = 32;
 /// Events that are read at a time.
 const EVENTS: usize = 1_000;
-
-/// Where a page begins, and the event up to which all pages look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor {
-    from: usize,
-    seq: u64,
-}
-
-impl Cursor {
-    fn parse(text: &str) -> Option<Self> {
-        let (from, seq) = text.split_once('.')?;
-        Some(Self { from: from.parse().ok()?, seq: seq.parse().ok()? })
-    }
-}
 
 /// A citation and where it stands.
 struct Cited {
@@ -62,12 +48,13 @@ pub(crate) async fn page(
     let node = optional("node_id", &request.node_id, NodeId::parse_field)?;
     let check = if request.check_sources { "checked" } else { "" };
     let pages = Pages::of("citations", &[&request.run_id, &request.node_id, check]);
-    let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
+    let cursor = pages.cursor(&request.page_token, numbers)?;
     let head = gateway.run(run).await?.head_seq;
-    let Cursor { from, seq } = cursor.unwrap_or(Cursor { from: 0, seq: head });
+    // Where the page begins, and the event up to which all pages look.
+    let [from, seq] = cursor.unwrap_or([0, head]);
     // Each caller may ask for another run: as for graphs of the past, only some of them are read at the same time.
-    let place = gateway.place().await?;
-    let snapshot = gateway.graph_of(run, (seq < head).then_some(seq), head).await?;
+    let place = gateway.graphs.place().await;
+    let snapshot = gateway.graphs.at(run, (seq < head).then_some(seq), head).await?;
     let nodes = snapshot.graph.nodes();
     if let Some(node) = node.filter(|node| snapshot.graph.node(*node).is_none()) {
         return Err(errors::no_node(run, node));
@@ -99,7 +86,7 @@ pub(crate) async fn page(
     }
     let (mut bytes, mut taken) = (0, 0);
     let matching = all.cited.iter().enumerate().filter(|(_, one)| shown(one));
-    for (position, (index, one)) in matching.enumerate().skip(from) {
+    for (position, (index, one)) in matching.enumerate().skip(from as usize) {
         if taken == pages::size(request.page_size) || taken > 0 && bytes >= pages::BYTES {
             answer.next_page_token = pages.token(&format!("{position}.{seq}"));
             break;

@@ -3,31 +3,34 @@
 //! A call becomes a gRPC call to the same services, and its answer is translated back. The layer stands behind the
 //! guard, so that a body is read only for callers who may call. Streams are left to gRPC and gRPC-web.
 
+use std::convert::Infallible;
 use std::fmt::Display;
-use std::task::{Context, Poll};
+use std::sync::LazyLock;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use futures::FutureExt;
-use futures::future::{BoxFuture, Either};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, Version, header};
+use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
-use prost_reflect::{DynamicMessage, MethodDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use tonic::body::Body;
+use tonic::service::Routes;
 use tonic::{Code, Status};
-use tower::Service;
+use tower::ServiceExt;
 use tree_agent_runtime::errors;
 use tree_agent_runtime::protocol::connect_error as error;
 
-use crate::descriptors;
-
 const JSON: &str = "application/json";
 const PROTO: &str = "application/proto";
-/// The package whose methods can be called.
-const PACKAGE: &str = "treeagent.v1";
+/// The package whose methods can be called; the descriptors have the services that only the cluster calls, too.
+const PACKAGE: &str = "treeagent.v1.";
 /// Bytes before each message of gRPC.
 const PREFIX: usize = 5;
+
+/// Every file of the API, as data.
+static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    DescriptorPool::decode(tree_agent_proto::DESCRIPTORS).expect("descriptors that are compiled in")
+});
 
 /// How the messages of a call are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,39 +56,6 @@ pub(crate) fn is_call(headers: &HeaderMap) -> bool {
     Codec::of(headers).is_some()
 }
 
-/// Translates calls of this protocol for services that speak gRPC. All others pass.
-#[derive(Clone)]
-pub(crate) struct Connect<S>(S);
-
-impl<S> Connect<S> {
-    pub(crate) const fn new(services: S) -> Self {
-        Self(services)
-    }
-}
-
-impl<S> Service<Request<Body>> for Connect<S>
-where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Send,
-{
-    type Response = Response<Body>;
-    type Error = S::Error;
-    type Future = Either<S::Future, BoxFuture<'static, Result<Response<Body>, S::Error>>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Some(codec) = Codec::of(request.headers()) else { return Either::Left(self.0.call(request)) };
-        // The one that is ready makes the call.
-        let clone = self.0.clone();
-        let services = std::mem::replace(&mut self.0, clone);
-        Either::Right(call(services, codec, request).boxed())
-    }
-}
-
 /// The answer to a call of this protocol that did not get as far as [`Connect`]: a refusal in gRPC's form.
 pub(crate) fn refusal(response: Response<Body>) -> Response<Body> {
     let is_grpc =
@@ -96,11 +66,10 @@ pub(crate) fn refusal(response: Response<Body>) -> Response<Body> {
     }
 }
 
-async fn call<S>(mut services: S, codec: Codec, request: Request<Body>) -> Result<Response<Body>, S::Error>
-where
-    S: Service<Request<Body>, Response = Response<Body>>,
-{
+/// Translates a call of this protocol for `services`, which speak gRPC.
+pub(crate) async fn call(services: Routes, request: Request<Body>) -> Result<Response<Body>, Infallible> {
     let (parts, body) = request.into_parts();
+    let codec = Codec::of(&parts.headers).unwrap_or(Codec::Json);
     let method = match method(&parts) {
         Ok(method) => method,
         Err(status) => return Ok(error(&status)),
@@ -111,7 +80,7 @@ where
         Ok(message) => message,
         Err(status) => return Ok(error(&status)),
     };
-    let response = services.call(grpc_request(parts, message)).await?;
+    let response = services.oneshot(grpc_request(parts, message)).await?;
     Ok(answer(codec, &method, response).await.unwrap_or_else(|status| error(&blamed(status))))
 }
 
@@ -127,25 +96,18 @@ fn blamed(status: Status) -> Status {
 fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
     let unimplemented = |text: String| errors::status(Code::Unimplemented, "UNIMPLEMENTED", text);
     let path = parts.uri.path();
-    let found = path.strip_prefix('/').and_then(|path| path.split_once('/')).and_then(|(service, method)| {
-        let service = descriptors::pool().get_service_by_name(service)?;
-        // The pool has the services that only the cluster calls, too.
-        let is_public = service.parent_file().package_name() == PACKAGE;
-        is_public.then(|| service.methods().find(|found| found.name() == method)).flatten()
+    let name = path.strip_prefix('/').filter(|name| name.starts_with(PACKAGE));
+    let found = name.and_then(|name| name.split_once('/')).and_then(|(service, method)| {
+        DESCRIPTORS.get_service_by_name(service)?.methods().find(|found| found.name() == method)
     });
     let method = found.ok_or_else(|| unimplemented(format!("there is no method {path}")))?;
     if method.is_server_streaming() || method.is_client_streaming() {
         let text = format!("{} is a stream; call it with gRPC or gRPC-web", method.name());
         return Err(unimplemented(text));
     }
-    let header = |name| parts.headers.get(name).map(HeaderValue::as_bytes);
-    if header("connect-protocol-version").is_some_and(|version| version != b"1") {
-        return Err(errors::invalid_field("connect-protocol-version", "is not known; send 1"));
-    }
-    if header("content-encoding").is_some_and(|encoding| encoding != b"identity") {
-        return Err(unimplemented(
-            "compressed requests are not taken; send content-encoding identity".into(),
-        ));
+    if parts.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        let text = "compressed requests are not taken; send content-encoding identity";
+        return Err(unimplemented(text.into()));
     }
     Ok(method)
 }
@@ -155,12 +117,10 @@ fn malformed(text: String) -> Status {
 }
 
 fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
-    let not = |form, error: &dyn Display| {
-        malformed(format!("the body is not the {form} of {}: {error}", method.input().name()))
+    let not = |error: &dyn Display| {
+        malformed(format!("the body is not the JSON of {}: {error}", method.input().name()))
     };
     if codec == Codec::Proto {
-        // The gRPC library would call it an internal error.
-        DynamicMessage::decode(method.input(), &*bytes).map_err(|error| not("protobuf", &error))?;
         return Ok(bytes);
     }
     // A request without any field may be left out.
@@ -168,37 +128,24 @@ fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Byt
     let mut reader = serde_json::Deserializer::from_slice(json);
     let message = DynamicMessage::deserialize(method.input(), &mut reader)
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| not("JSON", &error))?;
+        .map_err(|error| not(&error))?;
     Ok(message.encode_to_vec().into())
 }
 
-fn grpc_request(mut parts: Parts, message: Bytes) -> Request<Body> {
-    // What headers of gRPC say is not about this request. Its deadline is kept by the server.
-    let grpc: Vec<HeaderName> = parts.headers.keys().filter(|name| is_grpc(name)).cloned().collect();
-    for name in grpc {
-        parts.headers.remove(name);
-    }
-    for name in [
-        "content-length",
-        "content-encoding",
-        "accept-encoding",
-        "connect-protocol-version",
-        "connect-timeout-ms",
-    ] {
-        parts.headers.remove(name);
-    }
-    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    parts.headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    parts.version = Version::HTTP_2;
+/// The call as gRPC, with what the layers before have said of it. What its headers say is not about the gRPC call.
+fn grpc_request(parts: Parts, message: Bytes) -> Request<Body> {
     let mut framed = BytesMut::with_capacity(PREFIX + message.len());
     framed.put_u8(0);
     framed.put_u32(message.len() as u32);
     framed.put(message);
-    Request::from_parts(parts, Body::new(Full::new(framed.freeze())))
-}
-
-fn is_grpc(name: &HeaderName) -> bool {
-    name.as_str().starts_with("grpc-")
+    let mut request = Request::new(Body::new(Full::new(framed.freeze())));
+    *request.method_mut() = parts.method;
+    *request.uri_mut() = parts.uri;
+    *request.version_mut() = Version::HTTP_2;
+    *request.extensions_mut() = parts.extensions;
+    let headers = [(header::CONTENT_TYPE, "application/grpc"), (header::TE, "trailers")];
+    request.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    request
 }
 
 async fn answer(
@@ -206,7 +153,7 @@ async fn answer(
     method: &MethodDescriptor,
     response: Response<Body>,
 ) -> Result<Response<Body>, Status> {
-    let (mut parts, body) = response.into_parts();
+    let (parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
         return Err(status);
     }
@@ -221,20 +168,9 @@ async fn answer(
         Codec::Proto => (PROTO, bytes.slice(bytes.len() - message.len()..)),
         Codec::Json => (JSON, to_json(method, message)?.into()),
     };
-    // What this protocol has no use for.
-    let grpc: Vec<HeaderName> = parts.headers.keys().filter(|name| is_grpc(name)).cloned().collect();
-    for name in grpc.into_iter().chain([header::CONTENT_LENGTH, header::TRAILER]) {
-        parts.headers.remove(name);
-    }
-    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    for (name, value) in &trailers {
-        let name = HeaderName::try_from(format!("trailer-{name}")).ok();
-        if let Some(name) = name.filter(|name| !name.as_str().starts_with("trailer-grpc-")) {
-            parts.headers.append(name, value.clone());
-        }
-    }
-    parts.version = Version::default();
-    Ok(Response::from_parts(parts, Body::new(Full::new(body))))
+    let mut response = Response::new(Body::new(Full::new(body)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    Ok(response)
 }
 
 fn to_json(method: &MethodDescriptor, message: &[u8]) -> Result<Vec<u8>, Status> {

@@ -13,7 +13,7 @@ use crate::errors;
 use crate::fields::id;
 use crate::gateway::Gateway;
 use crate::graphs::Snapshot;
-use crate::pages::{self, Pages};
+use crate::pages::{self, Pages, numbers};
 use crate::results;
 
 /// One of the two runs, at the moment that is compared.
@@ -29,23 +29,6 @@ impl Side {
     }
 }
 
-/// Where a page begins, and the moments that all pages are about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cursor {
-    from: usize,
-    a_seq: u64,
-    b_seq: u64,
-}
-
-impl Cursor {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split('.');
-        let mut next = || parts.next()?.parse::<u64>().ok();
-        let cursor = Self { from: usize::try_from(next()?).ok()?, a_seq: next()?, b_seq: next()? };
-        parts.next().is_none().then_some(cursor)
-    }
-}
-
 /// A page of the comparison.
 pub(crate) async fn page(
     gateway: &Gateway,
@@ -54,22 +37,21 @@ pub(crate) async fn page(
     let (a, b) = (id(RunId::parse_field("a", &request.a))?, id(RunId::parse_field("b", &request.b))?);
     let seqs = [request.a_seq.to_string(), request.b_seq.to_string()];
     let pages = Pages::of("differences", &[&a.to_string(), &b.to_string(), &seqs[0], &seqs[1]]);
-    let cursor = pages.cursor(&request.page_token, Cursor::parse)?;
-    let begin = cursor.unwrap_or(Cursor { from: 0, a_seq: request.a_seq, b_seq: request.b_seq });
+    let cursor = pages.cursor(&request.page_token, numbers)?;
+    // Where the page begins, and the moments that all pages are about.
+    let [from, a_seq, b_seq] = cursor.unwrap_or([0, request.a_seq, request.b_seq]);
     let is_first = cursor.is_none();
-    let place = gateway.place().await?;
+    let place = gateway.graphs.place().await;
     // A run at both sides is read once: whoever asks for the same graph at the same time gets the same one.
-    let (a, b) = tokio::try_join!(
-        side(gateway, "a", a, begin.a_seq, is_first),
-        side(gateway, "b", b, begin.b_seq, is_first)
-    )?;
+    let (a, b) =
+        tokio::try_join!(side(gateway, "a", a, a_seq, is_first), side(gateway, "b", b, b_seq, is_first))?;
     // Large trees take a while, and must not hold up other requests.
     let diff = place.blocking(move || diff(a.compared(), b.compared())).await?;
     let size = match request.page_size as usize {
         0 => limits::DIFF_PAGE_DEFAULT,
         size => size.min(limits::DIFF_PAGE_MAX),
     };
-    Ok(answer(&diff, begin.from, size, is_first, &pages))
+    Ok(answer(&diff, from as usize, size, is_first, &pages))
 }
 
 async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bool) -> Result<Side, Status> {
@@ -78,7 +60,7 @@ async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bo
     if seq > head {
         return Err(errors::beyond_head(&format!("{name}_seq"), seq, head));
     }
-    let snapshot = gateway.graph_of(run, (seq > 0).then_some(seq), head).await?;
+    let snapshot = gateway.graphs.at(run, (seq > 0).then_some(seq), head).await?;
     let result = snapshot.graph.nodes().first().and_then(|root| root.result.as_deref());
     let synthesis = match result.filter(|_| with_text) {
         Some(result) => results::synthesis(&*gateway.store, run, result).await?,
@@ -112,17 +94,4 @@ fn answer(diff: &RunDiff, from: usize, size: usize, is_first: bool, pages: &Page
         answer.next_page_token = pages.token(&format!("{next}.{}.{}", diff.a.seq, diff.b.seq));
     }
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cursor_has_three_numbers() {
-        assert_eq!(Cursor::parse("7.8.9"), Some(Cursor { from: 7, a_seq: 8, b_seq: 9 }));
-        for wrong in ["", "7", "7.8", "7.8.9.1", "7.8.x", "-1.8.9"] {
-            assert_eq!(Cursor::parse(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -18,7 +18,7 @@ use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, SearchQuery, StoreError, storable};
 
 use crate::errors;
-use crate::fields::{distinct, from_wire, id, now, optional};
+use crate::fields::{at_most, distinct, from_wire, id, now, optional};
 use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
 use crate::summaries::{placed_summary, summary, summary_to_wire};
@@ -75,16 +75,9 @@ impl DocumentService for Documents {
         let request = request.into_inner();
         let project_ids: Vec<ProjectId> =
             from_wire("project_ids", request.project_ids.clone()).map_err(|e| invalid(&e.into()))?;
-        if project_ids.len() > limits::CONTEXT_PROJECTS {
-            let text = format!(
-                "names {} projects; at most {} are allowed",
-                project_ids.len(),
-                limits::CONTEXT_PROJECTS
-            );
-            return Err(invalid_field("project_ids", text));
-        }
         let mut checks = Checks::default();
-        let mut kinds = distinct::<DocumentKind>(&mut checks, "kinds", request.kinds);
+        at_most(&mut checks, "project_ids", project_ids.len(), limits::CONTEXT_PROJECTS);
+        let mut kinds = distinct::<DocumentKind>(&mut checks, "kinds", request.kinds.clone());
         checks.finish().map_err(|e| invalid(&e))?;
         if kinds.is_empty() && request.doc_role.is_empty() {
             // A run may keep hundreds of answers, which nobody looks for among its documents.
@@ -92,7 +85,6 @@ impl DocumentService for Documents {
             kinds.extend(shown);
         }
         let run_id = optional("run_id", &request.run_id, RunId::parse_field)?;
-        let names: Vec<_> = kinds.iter().map(|k| k.as_str()).collect();
         let parent_id = optional("parent_id", &request.parent_id, DocumentId::parse_field)?;
         for (field, value) in [
             ("parent_id", &request.parent_id),
@@ -104,16 +96,8 @@ impl DocumentService for Documents {
             }
         }
         let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        let filters = [
-            &request.project_ids.join(","),
-            &request.run_id,
-            &names.join(","),
-            &request.path_prefix,
-            &request.parent_id,
-            &request.doc_role,
-            &request.branch_id,
-        ];
-        let pages = Pages::of("documents", &filters.map(String::as_str));
+        let of_list = pb::ListDocumentsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+        let pages = Pages::of_request("documents", &of_list);
         let limit = pages::size(request.page_size);
         let after = pages.cursor(&request.page_token, |cursor| {
             let (id, path) = cursor.split_once(':')?;

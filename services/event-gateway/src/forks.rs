@@ -19,7 +19,7 @@ use crate::fields::{id, now};
 use crate::gateway::Gateway;
 use crate::maxima::Maxima;
 use crate::places::Place;
-use crate::steering::preview::{preview_to_wire, replayed, replayed_further};
+use crate::steering::preview::{preview_to_wire, replayed};
 use crate::steering::{Asked, edits, steer};
 
 /// Changed documents that a preview names.
@@ -30,11 +30,9 @@ const PAGE: usize = 1_000;
 /// A fork that is asked for, checked as far as that can be done without the run.
 struct Wanted {
     run: RunId,
-    at_seq: Option<u64>,
     edits: Vec<Action>,
-    display_name: String,
-    labels: std::collections::BTreeMap<String, String>,
-    request_id: String,
+    /// The request, apart from its edits.
+    request: pb::ForkRunRequest,
 }
 
 /// The run at the moment from which the fork goes on.
@@ -115,7 +113,7 @@ pub(crate) async fn retry(
     Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
 }
 
-fn asked(request: pb::ForkRunRequest, user: &str, maxima: &Maxima) -> Result<Wanted, Status> {
+fn asked(mut request: pb::ForkRunRequest, user: &str, maxima: &Maxima) -> Result<Wanted, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let mut checks = Checks::default();
     checks.require(request.at_seq != Some(0), "at_seq", || {
@@ -136,8 +134,8 @@ fn asked(request: pb::ForkRunRequest, user: &str, maxima: &Maxima) -> Result<Wan
         id => format!("fork/{user}/{id}"),
     };
     checks.range("edits", request.edits.len() as u64, 0..=limits::FORK_EDITS as u64);
-    let mut edits = Vec::with_capacity(request.edits.len().min(limits::FORK_EDITS));
-    for (i, edit) in request.edits.into_iter().take(limits::FORK_EDITS).enumerate() {
+    let mut edits = Vec::new();
+    for (i, edit) in std::mem::take(&mut request.edits).into_iter().enumerate() {
         let mut own = Checks::default();
         let action = edit_of(edit, run, &format!("{name}/{i}"), maxima, &mut own);
         if let Some(action) = &action {
@@ -147,14 +145,7 @@ fn asked(request: pb::ForkRunRequest, user: &str, maxima: &Maxima) -> Result<Wan
         edits.extend(action);
     }
     checks.finish().map_err(|errors| invalid(&errors))?;
-    Ok(Wanted {
-        run,
-        at_seq: request.at_seq,
-        edits,
-        display_name: request.display_name,
-        labels: request.labels,
-        request_id: request.request_id,
-    })
+    Ok(Wanted { run, edits, request })
 }
 
 fn edit_of(
@@ -184,14 +175,14 @@ fn edit_of(
 }
 
 /// The run as it was after the event, and what was decided with it: that was written at once.
-async fn moment(gateway: &Gateway, wanted: &Wanted, place: &Place) -> Result<Moment, Status> {
+async fn moment(gateway: &Gateway, wanted: &Wanted) -> Result<Moment, Status> {
     let (store, id) = (&gateway.store, wanted.run);
     let head = gateway.run(id).await?.head_seq;
-    let seq = wanted.at_seq.unwrap_or(head);
+    let seq = wanted.request.at_seq.unwrap_or(head);
     if seq > head {
         return Err(errors::beyond_head("at_seq", seq, head));
     }
-    let mut run = replayed(store, id, seq, place).await?;
+    let mut run = replayed(&**store, id, seq).await?;
     let last = store.read(id, seq - 1, 1).await.map_err(errors::store)?;
     let at = last.first().map_or_else(now, |event| event.timestamp);
     // The rest of the decision comes right behind, often in the same page.
@@ -201,15 +192,15 @@ async fn moment(gateway: &Gateway, wanted: &Wanted, place: &Place) -> Result<Mom
         if page.is_empty() {
             return Ok(Moment { run, at });
         }
-        run = replayed_further(Some(run), page, place).await?;
+        page.iter().try_for_each(|event| run.apply(event)).map_err(errors::replay)?;
     }
 }
 
 /// What the fork would do, with the run at that moment.
 async fn judged(gateway: &Gateway, wanted: &Wanted) -> Result<Judged, Status> {
-    require_models(gateway, &wanted.edits).await?;
-    let place = gateway.replays.take().await?;
-    let (moment, edits) = (moment(gateway, wanted, &place).await?, wanted.edits.clone());
+    gateway.require_models(&wanted.edits).await?;
+    let place = gateway.replays.take().await;
+    let (moment, edits) = (moment(gateway, wanted).await?, wanted.edits.clone());
     let done =
         place.blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
     let (moment, preview, goes_on) = done.await??;
@@ -237,22 +228,10 @@ fn require_maxima(maxima: &Maxima, moment: &Moment, edits: &[Action], goes_on: b
     checks.finish().map_err(|errors| invalid(&errors))
 }
 
-async fn require_models(gateway: &Gateway, edits: &[Action]) -> Result<(), Status> {
-    for edit in edits {
-        match edit {
-            Action::SetModel { model } | Action::Retry { model, .. } if !model.is_empty() => {
-                gateway.models.require(model).await?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// Writes the fork, unless its request did that before.
 async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId, Status> {
     let store = &gateway.store;
-    let earlier = store.run_of_request(&user, &wanted.request_id).await.map_err(errors::store)?;
+    let earlier = store.run_of_request(&user, &wanted.request.request_id).await.map_err(errors::store)?;
     if let Some(earlier) = earlier {
         return same_fork(gateway, earlier, &wanted).await;
     }
@@ -281,9 +260,9 @@ async fn same_fork(gateway: &Gateway, earlier: RunId, wanted: &Wanted) -> Result
     let is_same = first.first().is_some_and(|event| match &event.body {
         tree_agent_contract::EventBody::RunForked(e) => {
             e.edits == wanted.edits
-                && e.display_name == wanted.display_name
-                && e.labels == wanted.labels
-                && wanted.at_seq.is_none_or(|seq| seq <= of.parent_seq)
+                && e.display_name == wanted.request.display_name
+                && e.labels == wanted.request.labels
+                && wanted.request.at_seq.is_none_or(|seq| seq <= of.parent_seq)
         }
         _ => false,
     });
@@ -318,9 +297,9 @@ async fn new_fork(
         at_seq: seq,
         origin_run_id: Some(origin),
         author: user,
-        request_id: wanted.request_id.clone(),
-        display_name: wanted.display_name.clone(),
-        labels: wanted.labels.clone(),
+        request_id: wanted.request.request_id.clone(),
+        display_name: wanted.request.display_name.clone(),
+        labels: wanted.request.labels.clone(),
         edits: wanted.edits.clone(),
         goes_on,
     };
@@ -342,7 +321,7 @@ async fn new_fork(
         parent_run_id: parent,
         parent_seq: seq,
         spec,
-        request_id: wanted.request_id.clone(),
+        request_id: wanted.request.request_id.clone(),
         event,
         row,
         edits: wanted.edits.iter().map(Action::words).collect(),
@@ -353,8 +332,8 @@ async fn new_fork(
 fn spec_of(wanted: &Wanted, user: String, run: &Run) -> RunSpec {
     let mut spec = RunSpec {
         user_id: user,
-        display_name: wanted.display_name.clone(),
-        labels: wanted.labels.clone(),
+        display_name: wanted.request.display_name.clone(),
+        labels: wanted.request.labels.clone(),
         ..run.spec().clone()
     };
     for edit in &wanted.edits {

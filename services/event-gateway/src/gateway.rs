@@ -10,6 +10,7 @@ use prost::Message;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
+use tree_agent_contract::command::Action;
 use tree_agent_contract::{ProjectStatus, RunId, RunSpec, RunSummary};
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::v1 as pb;
@@ -18,7 +19,7 @@ use tree_agent_store::{Created, Store};
 
 use crate::config::Config;
 use crate::errors;
-use crate::graphs::{Graphs, Shown, Snapshot};
+use crate::graphs::{Graphs, Snapshot};
 use crate::maxima::Maxima;
 use crate::models::Models;
 use crate::places::{Place, Places};
@@ -37,7 +38,7 @@ pub struct Gateway {
     pub(crate) board: Arc<Board>,
     /// Streams on the wire whose clients may take nothing any more.
     pub(crate) stalls: Arc<Stalls>,
-    graphs: Graphs,
+    pub(crate) graphs: Graphs,
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Places,
     pub(crate) models: Models,
@@ -100,29 +101,17 @@ impl Gateway {
         Until { drain: self.drain.clone(), expires_at }
     }
 
-    /// A place for graphs that nobody else may be asking for.
-    pub(crate) async fn place(&self) -> Result<Place, Status> {
-        self.graphs.place().await
-    }
-
     /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
-    pub(crate) async fn graph_at(&self, run: RunId, at_seq: Option<u64>) -> Result<Shown, Status> {
+    pub(crate) async fn graph_at(
+        &self,
+        run: RunId,
+        at_seq: Option<u64>,
+    ) -> Result<(Arc<Snapshot>, Option<Place>), Status> {
         let head = self.run(run).await?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
             at_seq => self.graphs.shown(run, at_seq, head).await,
         }
-    }
-
-    /// The tree after event `at_seq`, which the log has, or at the head, which is `head` or later. Whoever asks for
-    /// several holds one [`place`](Self::place) for all of them.
-    pub(crate) async fn graph_of(
-        &self,
-        run: RunId,
-        at_seq: Option<u64>,
-        head: u64,
-    ) -> Result<Arc<Snapshot>, Status> {
-        self.graphs.at(run, at_seq, head).await
     }
 
     /// The projects of a run exist and take new runs, and its model can be used.
@@ -133,6 +122,19 @@ impl Gateway {
             return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
         }
         self.models.require(&spec.model).await
+    }
+
+    /// The models that the actions name can be used.
+    pub(crate) async fn require_models(&self, actions: &[Action]) -> Result<(), Status> {
+        for action in actions {
+            match action {
+                Action::SetModel { model } | Action::Retry { model, .. } if !model.is_empty() => {
+                    self.models.require(model).await?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Tells others that there is something new. A hint: when it fails, they find out by themselves a little later.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
-use tokio::time::Instant;
 use tonic::Status;
 use tree_agent_contract::RunId;
 use tree_agent_engine::Graph;
@@ -32,28 +31,8 @@ pub(crate) struct Graphs {
     places: Places,
 }
 
-/// A graph for one caller, and its place if it is one of the past.
-pub(crate) struct Shown {
-    snapshot: Arc<Snapshot>,
-    _place: Option<Place>,
-}
-
-impl Shown {
-    pub(crate) fn graph(&self) -> &Graph {
-        &self.snapshot.graph
-    }
-}
-
 /// One graph, for all who ask now. Whoever holds the lock replays; the others wait, and find it done.
-#[derive(Default)]
-struct Flight(tokio::sync::Mutex<Progress>);
-
-#[derive(Default)]
-struct Progress {
-    snapshot: Option<Arc<Snapshot>>,
-    /// The last failure, for all who asked before it.
-    failed: Option<(Instant, Status)>,
-}
+type Flight = tokio::sync::Mutex<Option<Arc<Snapshot>>>;
 
 /// The graph of a run after an event.
 pub(crate) struct Snapshot {
@@ -76,17 +55,19 @@ impl Graphs {
 
     /// A place for graphs that nobody else may be asking for. Those who ask for the head of a run share one graph; of
     /// the past each may ask for another one, so only a few are made at the same time, and the others wait.
-    pub(crate) async fn place(&self) -> Result<Place, Status> {
+    pub(crate) async fn place(&self) -> Place {
         self.places.take().await
     }
 
-    /// As [`at`](Self::at), for one caller. A graph of the past takes a place.
-    pub(crate) async fn shown(&self, run: RunId, at_seq: Option<u64>, head: u64) -> Result<Shown, Status> {
-        let place = match at_seq {
-            Some(_) => Some(self.place().await?),
-            None => None,
-        };
-        Ok(Shown { snapshot: self.at(run, at_seq, head).await?, _place: place })
+    /// As [`at`](Self::at), for one caller. A graph of the past comes with its place.
+    pub(crate) async fn shown(
+        &self,
+        run: RunId,
+        at_seq: Option<u64>,
+        head: u64,
+    ) -> Result<(Arc<Snapshot>, Option<Place>), Status> {
+        let place = if at_seq.is_some() { Some(self.place().await) } else { None };
+        Ok((self.at(run, at_seq, head).await?, place))
     }
 
     /// The graph after event `at_seq`, or at the head. The head was at least `head` when it was asked for.
@@ -96,29 +77,16 @@ impl Graphs {
         at_seq: Option<u64>,
         head: u64,
     ) -> Result<Arc<Snapshot>, Status> {
-        let (flight, asked) = (self.flight((run, at_seq)), Instant::now());
-        let mut progress = flight.0.lock().await;
+        let flight = self.flight((run, at_seq));
+        let mut made = flight.lock().await;
         let wanted = at_seq.unwrap_or(head);
-        if let Some(done) = progress.snapshot.as_ref().filter(|done| done.graph.seq() >= wanted) {
-            return Ok(done.clone());
-        }
-        if let Some((at, status)) = progress.failed.as_ref().filter(|(at, _)| *at >= asked) {
-            tracing::debug!(%run, since_ms = at.elapsed().as_millis() as u64, "the graph could not be read");
-            return Err(status.clone());
+        if let Some(made) = made.as_ref().filter(|made| made.graph.seq() >= wanted) {
+            return Ok(made.clone());
         }
         // A live run has grown while others waited. Continue from what they got.
-        let begun = progress.snapshot.as_ref().map(|done| done.graph.clone());
-        match self.replay(begun.unwrap_or_else(|| Graph::new(run)), wanted).await {
-            Ok(graph) => {
-                let snapshot = Arc::new(Snapshot { graph, frame: OnceLock::new() });
-                progress.snapshot = Some(snapshot.clone());
-                Ok(snapshot)
-            }
-            Err(status) => {
-                progress.failed = Some((Instant::now(), status.clone()));
-                Err(status)
-            }
-        }
+        let begun = made.as_ref().map_or_else(|| Graph::new(run), |made| made.graph.clone());
+        let graph = self.replay(begun, wanted).await?;
+        Ok(made.insert(Arc::new(Snapshot { graph, frame: OnceLock::new() })).clone())
     }
 
     fn flight(&self, key: Key) -> Arc<Flight> {
@@ -150,7 +118,7 @@ impl Graphs {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use async_trait::async_trait;
@@ -165,8 +133,6 @@ mod tests {
         events: Vec<Event>,
         permits: Semaphore,
         events_read: AtomicUsize,
-        reads: AtomicUsize,
-        down: AtomicBool,
     }
 
     #[async_trait]
@@ -177,10 +143,6 @@ mod tests {
 
         async fn read(&self, _: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
             self.permits.acquire().await.expect("never closed").forget();
-            self.reads.fetch_add(1, Ordering::SeqCst);
-            if self.down.load(Ordering::SeqCst) {
-                return Err(StoreError::Unavailable { message: "cut".into(), source: None });
-            }
             let page: Vec<Event> = self.events.iter().skip(after as usize).take(limit).cloned().collect();
             self.events_read.fetch_add(page.len(), Ordering::SeqCst);
             Ok(page)
@@ -200,8 +162,6 @@ mod tests {
             events: tree_agent_engine::start(run(), RunSpec::new("why?"), Timestamp(1)).events,
             permits: Semaphore::new(0),
             events_read: AtomicUsize::new(0),
-            reads: AtomicUsize::new(0),
-            down: AtomicBool::new(false),
         });
         (log.clone(), Arc::new(Graphs::new(log)))
     }
@@ -280,19 +240,5 @@ mod tests {
         for (asked, seq) in first.into_iter().chain(second).zip([1, 3]) {
             assert_eq!(asked.await.unwrap().unwrap().graph.seq(), seq);
         }
-    }
-
-    #[tokio::test]
-    async fn a_failure_is_everybodys_who_waited_and_nobody_elses() {
-        let (log, graphs) = world();
-        log.down.store(true, Ordering::SeqCst);
-        let asked = ask(&graphs, 20, None, 4).await;
-        log.permits.add_permits(100);
-        for asked in asked {
-            assert_eq!(asked.await.unwrap().err().unwrap().code(), tonic::Code::Unavailable);
-        }
-        assert_eq!(log.reads.load(Ordering::SeqCst), 1);
-        log.down.store(false, Ordering::SeqCst);
-        assert_eq!(graphs.at(run(), None, 4).await.unwrap().graph.seq(), 4);
     }
 }

@@ -9,7 +9,6 @@ mod citations;
 mod config;
 mod connect;
 mod copies;
-mod descriptors;
 mod diffs;
 mod documents;
 mod errors;

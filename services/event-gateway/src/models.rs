@@ -1,11 +1,10 @@
 //! `ModelService`, and the check of the model that a run names: only the role services know which models can be used.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::{FieldError, ModelChoice, ModelProblem, ModelProblemKind, RoleCosts};
 use tree_agent_proto::Wire;
@@ -21,19 +20,13 @@ use tree_agent_runtime::errors::{field, status};
 const ROLES: usize = 3;
 /// How long a role service may take. It asks the provider for less.
 pub(crate) const MODEL_PATIENCE: Duration = Duration::from_secs(2);
-/// How long "nothing is known against it" holds for one name. A refusal is not kept: it ends when its cause does.
-const HOLDS: Duration = Duration::from_secs(10);
-/// Maximum of names that are kept.
-const NAMES: usize = 1_000;
-
 /// How long a role service may take to list its models: it asks several providers at the same time.
 const LIST_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Asks the role services. Clones share what is known.
+/// Asks the role services.
 #[derive(Clone)]
 pub(crate) struct Models {
     roles: Arc<[(&'static str, ModelServiceClient<Peers>)]>,
-    good: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 impl Models {
@@ -44,7 +37,7 @@ impl Models {
         let connector = &urls.connector;
         let known = all.into_iter().filter(|(_, urls)| !urls.is_empty());
         let roles = known.map(|(role, urls)| (role, ModelServiceClient::new(connector.balanced(urls))));
-        Self { roles: roles.collect(), good: Arc::default() }
+        Self { roles: roles.collect() }
     }
 
     /// What a run that names `name` would use, as far as its role services say within `patience`.
@@ -76,24 +69,11 @@ impl Models {
     /// An error that names the field `model` when a role service says that it cannot use it. One that does not answer
     /// refuses nothing: it may be back when the run needs it.
     pub(crate) async fn require(&self, name: &str) -> Result<(), Status> {
-        let asked = ModelChoice::parse(name).is_ok_and(|choice| choice.needs_check());
-        if !asked || self.known_good(name) {
+        if !ModelChoice::parse(name).is_ok_and(|choice| choice.needs_check()) {
             return Ok(());
         }
-        for problem in join_all(self.roles.iter().map(|role| problem(role, name))).await {
-            problem.map_or(Ok(()), |problem| Err(refused(problem)))?;
-        }
-        let mut good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        if good.len() >= NAMES {
-            good.clear();
-        }
-        good.insert(name.to_owned(), Instant::now());
-        Ok(())
-    }
-
-    fn known_good(&self, name: &str) -> bool {
-        let good = self.good.lock().unwrap_or_else(PoisonError::into_inner);
-        good.get(name).is_some_and(|at| at.elapsed() < HOLDS)
+        let problems = join_all(self.roles.iter().map(|role| problem(role, name))).await;
+        problems.into_iter().flatten().next().map_or(Ok(()), |problem| Err(refused(problem)))
     }
 }
 
@@ -119,17 +99,22 @@ async fn listed(
     (role, client): &(&'static str, ModelServiceClient<Peers>),
 ) -> Option<(&'static str, internal::ListModelsResponse)> {
     let mut client = client.clone();
-    match timeout(LIST_PATIENCE, client.list_models(internal::ListModelsRequest {})).await {
-        Ok(Ok(response)) => Some((role, response.into_inner())),
-        Ok(Err(status)) => {
-            tracing::debug!(role, "the models could not be listed: {status}");
-            None
-        }
-        Err(_) => {
-            tracing::debug!(role, "the models could not be listed within {LIST_PATIENCE:?}");
-            None
-        }
+    let listed = client.list_models(internal::ListModelsRequest {});
+    Some((role, answered(role, LIST_PATIENCE, listed).await?))
+}
+
+/// What a role service answers; none when it does not within `patience`.
+async fn answered<T>(
+    role: &str,
+    patience: Duration,
+    call: impl Future<Output = Result<Response<T>, Status>>,
+) -> Option<T> {
+    match timeout(patience, call).await {
+        Ok(Ok(response)) => return Some(response.into_inner()),
+        Ok(Err(status)) => tracing::debug!(role, "no answer about models: {status}"),
+        Err(_) => tracing::debug!(role, "no answer about models within {patience:?}"),
     }
+    None
 }
 
 /// One list of what `answers` say: a model can be used when every role can use it.
@@ -190,18 +175,8 @@ async fn check(
     patience: Duration,
 ) -> Option<CheckModelResponse> {
     let mut client = client.clone();
-    let answer = timeout(patience, client.check_model(CheckModelRequest { model: name.to_owned() })).await;
-    match answer {
-        Ok(Ok(response)) => Some(response.into_inner()),
-        Ok(Err(status)) => {
-            tracing::debug!(role, "the model could not be checked: {status}");
-            None
-        }
-        Err(_) => {
-            tracing::debug!(role, "the model could not be checked within {patience:?}");
-            None
-        }
-    }
+    let checked = client.check_model(CheckModelRequest { model: name.to_owned() });
+    answered(role, patience, checked).await
 }
 
 fn refused(problem: ModelProblem) -> Status {

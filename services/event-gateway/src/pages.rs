@@ -1,6 +1,6 @@
 //! Page sizes and page tokens.
 //!
-//! A token is opaque to clients: hexadecimal of a fingerprint of the list and its filters, then the cursor. A token
+//! A token is opaque to clients: a fingerprint of the list and its filters, then the cursor. A token
 //! of another list, or of the same list with other filters, is refused.
 
 use prost::Message;
@@ -35,8 +35,12 @@ impl Pages {
         Self::of_bytes(name, &filters)
     }
 
-    /// The list `name` with `filters` in any form, in a fixed order.
-    pub(crate) fn of_bytes(name: &str, filters: &[&[u8]]) -> Self {
+    /// The list `name` with the filters of `request`, whose page is left out.
+    pub(crate) fn of_request(name: &str, request: &impl Message) -> Self {
+        Self::of_bytes(name, &[&request.encode_to_vec()])
+    }
+
+    fn of_bytes(name: &str, filters: &[&[u8]]) -> Self {
         let mut text = Vec::new();
         for part in std::iter::once(&name.as_bytes()).chain(filters) {
             text.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -47,13 +51,7 @@ impl Pages {
 
     /// The token of the page after `cursor`.
     pub(crate) fn token(&self, cursor: &str) -> String {
-        use std::fmt::Write;
-        let bytes = self.0.as_bytes().iter().chain(cursor.as_bytes());
-        bytes.fold(String::with_capacity(2 * (16 + cursor.len())), |mut text, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        format!("{}{cursor}", self.0.simple())
     }
 
     /// The rows of an answer, and the token of the page after them, made from the cursor of the last one. There is at
@@ -86,24 +84,23 @@ impl Pages {
             return Ok(None);
         }
         let wrong = |text: &str| invalid_field("page_token", text);
-        let bytes = unhex(token).filter(|bytes| bytes.len() >= 16);
-        let bytes =
-            bytes.ok_or_else(|| wrong("is not a page token; pass next_page_token of the page before"))?;
-        let (fingerprint, cursor) = bytes.split_at(16);
-        if fingerprint != self.0.as_bytes() {
+        let parts = token.split_at_checked(32);
+        let parts = parts.and_then(|(list, cursor)| Some((Uuid::try_parse(list).ok()?, cursor)));
+        let (fingerprint, cursor) =
+            parts.ok_or_else(|| wrong("is not a page token; pass next_page_token of the page before"))?;
+        if fingerprint != self.0 {
             return Err(wrong(
                 "belongs to another list or to other filters; begin again without a page token",
             ));
         }
-        let parsed = std::str::from_utf8(cursor).ok().and_then(parse);
-        parsed.map(Some).ok_or_else(|| wrong("is damaged; begin again without a page token"))
+        parse(cursor).map(Some).ok_or_else(|| wrong("is damaged; begin again without a page token"))
     }
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some((digit(*pair.first()?)? * 16 + digit(*pair.get(1)?)?) as u8)).collect()
+/// The numbers of a cursor, with points between them.
+pub(crate) fn numbers<const N: usize>(cursor: &str) -> Option<[u64; N]> {
+    let numbers: Option<Vec<u64>> = cursor.split('.').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -123,6 +120,14 @@ mod tests {
         assert_eq!(answer(&[1, 2, 3], true), (3, Some(3)));
         assert_eq!(answer(&[1, BYTES / 2, BYTES / 2 + 1, 2], false), (2, Some(BYTES / 2)));
         assert_eq!(answer(&[BYTES + 1, 1], false), (1, Some(BYTES + 1)));
+    }
+
+    #[test]
+    fn a_cursor_has_so_many_numbers() {
+        assert_eq!(numbers("7.8.9"), Some([7, 8, 9]));
+        for wrong in ["", "7", "7.8", "7.8.9.1", "7.8.x", "-1.8.9"] {
+            assert_eq!(numbers::<3>(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

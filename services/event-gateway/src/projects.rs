@@ -118,11 +118,11 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::ListProjectsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
+        let of_list = pb::ListProjectsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+        let pages = Pages::of_request("projects", &of_list);
         let mut checks = Checks::default();
         let statuses = distinct::<ProjectStatus>(&mut checks, "statuses", request.statuses);
         checks.finish().map_err(|e| invalid(&e))?;
-        let names: Vec<&str> = statuses.iter().map(|status| status.as_str()).collect();
-        let pages = Pages::of("projects", &[&request.name_contains, &names.join(",")]);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?;
         let query = ProjectQuery {
             name_contains: request.name_contains,

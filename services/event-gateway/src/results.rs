@@ -3,7 +3,9 @@
 use tonic::Status;
 use tree_agent_contract::event::{NodeCompleted, NodeResult};
 use tree_agent_contract::result::TreeAgentResult;
-use tree_agent_contract::{DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification};
+use tree_agent_contract::{
+    Document, DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification,
+};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
@@ -21,8 +23,8 @@ pub(crate) async fn node(
 ) -> Result<pb::GetNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-    let shown = gateway.graph_at(run, request.at_seq).await?;
-    let graph = shown.graph();
+    let (snapshot, _place) = gateway.graph_at(run, request.at_seq).await?;
+    let graph = &snapshot.graph;
     let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;
     let children = graph.nodes().iter().filter(|child| child.parent_id == Some(node));
     Ok(pb::GetNodeResponse {
@@ -46,15 +48,9 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
     let Some(Returned { result, completed, verification }) = root_result(store, &run).await? else {
         return Ok(response);
     };
-    if let Some(document) = document(&result) {
-        match store.document_of(run.run_id, document, None).await.map(|placed| placed.document) {
-            Ok(document) => {
-                response.document_id = Some(document.id.to_wire());
-                (response.title, response.text) = (document.title, document.body);
-            }
-            Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(errors::store(error)),
-        }
+    if let Some(document) = document(store, run.run_id, &result).await? {
+        response.document_id = Some(document.id.to_wire());
+        (response.title, response.text) = (document.title, document.body);
     }
     response.outcome = completed.map(|completed| completed.outcome.to_wire());
     response.verification = verification.to_wire();
@@ -69,12 +65,8 @@ pub(crate) async fn synthesis(
     run: RunId,
     result: &TreeAgentResult,
 ) -> Result<String, Status> {
-    if let Some(document) = document(result) {
-        match store.document_of(run, document, None).await.map(|placed| placed.document) {
-            Ok(document) if !document.body.is_empty() => return Ok(document.body),
-            Ok(_) | Err(StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(errors::store(error)),
-        }
+    if let Some(document) = document(store, run, result).await?.filter(|found| !found.body.is_empty()) {
+        return Ok(document.body);
     }
     let payload = result.json_payload.as_ref();
     let payload = payload.and_then(|payload| serde_json::to_string_pretty(payload).ok());
@@ -120,7 +112,17 @@ async fn root_result(store: &dyn Store, run: &RunSummary) -> Result<Option<Retur
 }
 
 /// The document to read first: that of the primary artifact, else the first one.
-fn document(result: &TreeAgentResult) -> Option<DocumentId> {
+async fn document(
+    store: &dyn Store,
+    run: RunId,
+    result: &TreeAgentResult,
+) -> Result<Option<Document>, Status> {
     let primary = result.primary_artifact_id.map(DocumentId::of_artifact);
-    primary.filter(|id| result.document_ids.contains(id)).or_else(|| result.document_ids.first().copied())
+    let primary = primary.filter(|id| result.document_ids.contains(id));
+    let Some(id) = primary.or_else(|| result.document_ids.first().copied()) else { return Ok(None) };
+    match store.document_of(run, id, None).await {
+        Ok(placed) => Ok(Some(placed.document)),
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(errors::store(error)),
+    }
 }

@@ -1,10 +1,9 @@
 //! `ListRuns`, and the filters that `WatchRuns` shares with it.
 
-use prost::Message;
 use tonic::Status;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::{
-    LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp, limits,
+    FieldError, LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
@@ -35,8 +34,10 @@ pub(crate) async fn list(
 
 /// The tokens of the list `name` with the filters of `request`.
 pub(crate) fn pages_of(name: &str, request: &pb::ListRunsRequest) -> Pages {
-    let filters = pb::ListRunsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
-    Pages::of_bytes(name, &[&filters.encode_to_vec()])
+    Pages::of_request(
+        name,
+        &pb::ListRunsRequest { page_size: 0, page_token: String::new(), ..request.clone() },
+    )
 }
 
 /// The list that is watched, and the token to resume from.
@@ -66,19 +67,14 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
     let statuses = distinct::<RunStatus>(&mut checks, "statuses", request.statuses);
     let strategies = distinct::<Strategy>(&mut checks, "strategies", request.strategies);
     at_most(&mut checks, "labels", request.labels.len(), limits::RUN_LABELS);
-    let labels = request.labels.iter().take(limits::RUN_LABELS).enumerate();
+    let labels = request.labels.iter().enumerate();
     let labels = labels
         .filter_map(|(i, text)| taken(&mut checks, LabelFilter::parse_field(&format!("labels[{i}]"), text)));
     let labels = labels.collect();
-    let parsed = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let project_id = parsed(&request.project_id)
-        .and_then(|text| taken(&mut checks, ProjectId::parse_field("project_id", &text)));
-    let id_part =
-        parsed(&request.id_part).and_then(|text| taken(&mut checks, IdPart::parse_field("id_part", &text)));
-    let copy_of =
-        parsed(&request.copy_of).and_then(|text| taken(&mut checks, RunId::parse_field("copy_of", &text)));
-    let parent_run_id = parsed(&request.parent_run_id)
-        .and_then(|text| taken(&mut checks, RunId::parse_field("parent_run_id", &text)));
+    let project_id = given("project_id", &request.project_id, ProjectId::parse_field, &mut checks);
+    let id_part = given("id_part", &request.id_part, IdPart::parse_field, &mut checks);
+    let copy_of = given("copy_of", &request.copy_of, RunId::parse_field, &mut checks);
+    let parent_run_id = given("parent_run_id", &request.parent_run_id, RunId::parse_field, &mut checks);
     let mut time = |field: &str, time: Option<<Timestamp as Wire>::Pb>| {
         time.and_then(|time| taken(&mut checks, from_wire::<Timestamp>(field, time)))
     };
@@ -102,4 +98,14 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         copy_of,
         parent_run_id,
     })
+}
+
+/// What `text` names; none if it is empty or wrong.
+fn given<T>(
+    field: &str,
+    text: &str,
+    parse: impl FnOnce(&str, &str) -> Result<T, FieldError>,
+    checks: &mut Checks,
+) -> Option<T> {
+    (!text.is_empty()).then(|| taken(checks, parse(field, text))).flatten()
 }

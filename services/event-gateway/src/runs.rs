@@ -19,7 +19,7 @@ use tree_agent_proto::v1::run_service_server::RunService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{NewRun, Projection, Sent, StoreError, storable};
+use tree_agent_store::{NewRun, Projection, Sent, Store, StoreError, storable};
 use uuid::Uuid;
 
 use crate::auth::Caller;
@@ -33,8 +33,6 @@ use crate::pages::{self, Pages};
 use crate::steering::{Asked, steer};
 use crate::{citations, copies, diffs, results, run_lists};
 
-/// Bytes after which a page ends, however few rows it has: with the row that passes it, it stays within a message.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
 const SCAN: usize = 20_000;
 /// Events read from the log at a time.
@@ -44,17 +42,6 @@ const PAGE: usize = 1_000;
 pub(crate) struct Runs(pub(crate) Arc<Gateway>);
 
 impl Runs {
-    /// What is asked for, checked. A schema may take a while, and must not hold up other requests.
-    async fn spec(&self, request: pb::CreateRunRequest, user_id: String) -> Result<RunSpec, Status> {
-        let has_schema = request.search.as_ref().is_some_and(|search| search.frontmatter_schema.is_some());
-        if !has_schema {
-            return spec(request, user_id, &self.0.maxima);
-        }
-        let maxima = self.0.maxima.clone();
-        let checked = tokio::task::spawn_blocking(move || spec(request, user_id, &maxima));
-        checked.await.map_err(|_| Status::internal("the request could not be checked"))?
-    }
-
     /// Whether the answer of a run with this model is verified: as asked, else if it is a language model. Nobody says
     /// so of the default model if no role service answers; then the answer is not verified.
     async fn verifies(&self, asked: Option<bool>, model: &str) -> bool {
@@ -101,7 +88,7 @@ impl RunService for Runs {
         let request = copies::completed(&*self.0.store, request.into_inner(), &caller.user_id).await?;
         let request_id = request.request_id.clone();
         let verify = request.verify;
-        let mut spec = self.spec(request, caller.user_id).await?;
+        let mut spec = spec(request, caller.user_id, &self.0.maxima)?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.0.store.run_of_request(&spec.user_id, &request_id).await;
         spec.verify = match accepted.map_err(errors::store)? {
@@ -198,7 +185,7 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let verify = request.verify;
-        let mut spec = self.spec(as_run(request), caller.user_id).await?;
+        let mut spec = spec(as_run(request), caller.user_id, &self.0.maxima)?;
         self.0.require(&spec).await?;
         spec.verify = self.verifies(verify, &spec.model).await;
         let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
@@ -239,24 +226,23 @@ impl RunService for Runs {
     ) -> Result<Response<pb::ListEventsResponse>, Status> {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let filter = EventFilter::of(&request)?;
+        check_types(&request.types)?;
+        let node = optional("node_id", &request.node_id, NodeId::parse_field)?;
         let limit = pages::size(request.page_size);
-        let after = request.after_seq.to_string();
-        let pages =
-            Pages::of("events", &[&run.to_string(), &after, &request.types.join(","), &request.node_id]);
+        let of_list = pb::ListEventsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
+        let pages = Pages::of_request("events", &of_list);
         let cursor = pages.cursor(&request.page_token, |cursor| cursor.parse::<u64>().ok())?;
         let head_seq = self.0.run(run).await?.head_seq;
         if request.after_seq > head_seq {
             return Err(errors::beyond_head("after_seq", request.after_seq, head_seq));
         }
-        let begin = cursor.unwrap_or(request.after_seq);
-        let page = self.scan(run, begin, head_seq, limit, &filter).await?;
-        if let (Some(node), true) = (filter.node, cursor.is_none() && page.events.is_empty()) {
+        let (begin, wanted) = (cursor.unwrap_or(request.after_seq), (&*request.types, node));
+        let (events, seq) = scan(&*self.0.store, run, begin, head_seq, limit, wanted).await?;
+        if let (Some(node), true) = (node, cursor.is_none() && events.is_empty()) {
             self.require_node(run, node).await?;
         }
-        let next_page_token =
-            if page.seq < head_seq { pages.token(&page.seq.to_string()) } else { String::new() };
-        Ok(Response::new(pb::ListEventsResponse { events: page.events, next_page_token, head_seq }))
+        let next_page_token = if seq < head_seq { pages.token(&seq.to_string()) } else { String::new() };
+        Ok(Response::new(pb::ListEventsResponse { events, next_page_token, head_seq }))
     }
 
     async fn get_graph(
@@ -265,8 +251,8 @@ impl RunService for Runs {
     ) -> Result<Response<pb::GetGraphResponse>, Status> {
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let shown = self.0.graph_at(run, request.at_seq).await?;
-        let answer = pb::GetGraphResponse { graph: Some(shown.graph().snapshot().to_wire()) };
+        let (shown, _place) = self.0.graph_at(run, request.at_seq).await?;
+        let answer = pb::GetGraphResponse { graph: Some(shown.graph.snapshot().to_wire()) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
             return Err(errors::graph_too_large(bytes));
@@ -285,32 +271,28 @@ impl RunService for Runs {
         &self,
         request: Request<pb::PauseRunRequest>,
     ) -> Result<Response<pb::PauseRunResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::PauseRunResponse { outcome }))
+        Ok(Response::new(pb::PauseRunResponse { outcome: self.steered(request).await? }))
     }
 
     async fn resume_run(
         &self,
         request: Request<pb::ResumeRunRequest>,
     ) -> Result<Response<pb::ResumeRunResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::ResumeRunResponse { outcome }))
+        Ok(Response::new(pb::ResumeRunResponse { outcome: self.steered(request).await? }))
     }
 
     async fn guide_node(
         &self,
         request: Request<pb::GuideNodeRequest>,
     ) -> Result<Response<pb::GuideNodeResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::GuideNodeResponse { outcome }))
+        Ok(Response::new(pb::GuideNodeResponse { outcome: self.steered(request).await? }))
     }
 
     async fn stop_node(
         &self,
         request: Request<pb::StopNodeRequest>,
     ) -> Result<Response<pb::StopNodeResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::StopNodeResponse { outcome }))
+        Ok(Response::new(pb::StopNodeResponse { outcome: self.steered(request).await? }))
     }
 
     async fn retry_node(
@@ -325,16 +307,14 @@ impl RunService for Runs {
         &self,
         request: Request<pb::EditPlanRequest>,
     ) -> Result<Response<pb::EditPlanResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::EditPlanResponse { outcome }))
+        Ok(Response::new(pb::EditPlanResponse { outcome: self.steered(request).await? }))
     }
 
     async fn set_budget(
         &self,
         request: Request<pb::SetBudgetRequest>,
     ) -> Result<Response<pb::SetBudgetResponse>, Status> {
-        let outcome = self.steered(request).await?;
-        Ok(Response::new(pb::SetBudgetResponse { outcome }))
+        Ok(Response::new(pb::SetBudgetResponse { outcome: self.steered(request).await? }))
     }
 
     async fn fork_run(
@@ -483,60 +463,36 @@ fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
     }
 }
 
-/// Which events `ListEvents` returns.
-struct EventFilter {
-    types: Vec<String>,
-    node: Option<NodeId>,
-}
-
-impl EventFilter {
-    fn of(request: &pb::ListEventsRequest) -> Result<Self, Status> {
-        check_types(&request.types)?;
-        let node = optional("node_id", &request.node_id, NodeId::parse_field)?;
-        Ok(Self { types: request.types.clone(), node })
-    }
-}
-
-/// What a scan of the log found.
-struct Scanned {
-    events: Vec<pb::Event>,
-    /// The last event that was looked at.
-    seq: u64,
-}
-
-impl Runs {
-    /// Looks at the events after `seq` up to `head` until `limit` match, or enough have been looked at.
-    async fn scan(
-        &self,
-        run: RunId,
-        mut seq: u64,
-        head: u64,
-        limit: usize,
-        filter: &EventFilter,
-    ) -> Result<Scanned, Status> {
-        let (mut events, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
-        let filtered = filter.node.is_some() || !filter.types.is_empty();
-        'scan: while seq < head && looked_at < SCAN {
-            let page = if filtered { PAGE } else { limit };
-            let read = self.0.store.read(run, seq, page).await.map_err(errors::store)?;
-            if read.is_empty() {
-                break;
+/// Looks at the events after `seq` up to `head` until `limit` of these types and this node are found, or enough have been
+/// looked at. Returns them, and the last event that was looked at.
+async fn scan(
+    store: &dyn Store,
+    run: RunId,
+    mut seq: u64,
+    head: u64,
+    limit: usize,
+    (types, node): (&[String], Option<NodeId>),
+) -> Result<(Vec<pb::Event>, u64), Status> {
+    let (mut events, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
+    let page = if node.is_some() || !types.is_empty() { PAGE } else { limit };
+    'scan: while seq < head && looked_at < SCAN {
+        let read = store.read(run, seq, page).await.map_err(errors::store)?;
+        if read.is_empty() {
+            break;
+        }
+        for event in &read {
+            if events.len() == limit || bytes >= pages::BYTES || event.seq > head {
+                break 'scan;
             }
-            for event in &read {
-                if events.len() == limit || bytes >= PAGE_BYTES || event.seq > head {
-                    break 'scan;
-                }
-                seq = event.seq;
-                looked_at += 1;
-                let at_node = filter.node.is_none_or(|node| node == event.node_id);
-                let name = event.body.event_type();
-                if at_node && (filter.types.is_empty() || filter.types.iter().any(|t| t == name)) {
-                    let event = event.to_wire();
-                    bytes += event.encoded_len();
-                    events.push(event);
-                }
+            seq = event.seq;
+            looked_at += 1;
+            let at_node = node.is_none_or(|node| node == event.node_id);
+            if at_node && (types.is_empty() || types.iter().any(|name| name == event.body.event_type())) {
+                let event = event.to_wire();
+                bytes += event.encoded_len();
+                events.push(event);
             }
         }
-        Ok(Scanned { events, seq })
     }
+    Ok((events, seq))
 }

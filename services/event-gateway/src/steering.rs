@@ -9,9 +9,10 @@ mod asked;
 pub(crate) mod edits;
 pub(crate) mod preview;
 
+use std::slice;
+
 use tonic::Status;
-use tree_agent_contract::command::Action;
-use tree_agent_contract::{Command, Reply, RunId};
+use tree_agent_contract::{Reply, RunId};
 use tree_agent_proto::v1 as pb;
 use tree_agent_store::Sent;
 
@@ -30,7 +31,7 @@ pub(crate) async fn steer(
     let store = &*gateway.store;
     let summary = gateway.run(run).await?;
     if validate_only {
-        require_model(gateway, &command).await?;
+        gateway.require_models(slice::from_ref(&command.action)).await?;
         if summary.status.is_final() {
             return Err(ended(gateway, run).await);
         }
@@ -40,7 +41,7 @@ pub(crate) async fn steer(
     // What was answered once keeps its answer, whatever has become of the model since.
     let known = store.reply(run, &command.request_id).await.map_err(errors::store)?;
     if known.is_none() {
-        require_model(gateway, &command).await?;
+        gateway.require_models(slice::from_ref(&command.action)).await?;
     }
     let sent = store.send_command(run, command.clone()).await.map_err(errors::conflict("request_id"))?;
     let reply = match sent {
@@ -63,13 +64,5 @@ async fn ended(gateway: &Gateway, run: RunId) -> Status {
     match gateway.store.read(run, 0, 1).await {
         Ok(_) => errors::run_ended(run),
         Err(error) => errors::store(error),
-    }
-}
-
-/// The model that a retry names can be used.
-async fn require_model(gateway: &Gateway, command: &Command) -> Result<(), Status> {
-    match &command.action {
-        Action::Retry { model, .. } if !model.is_empty() => gateway.models.require(model).await,
-        _ => Ok(()),
     }
 }

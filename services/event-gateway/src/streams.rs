@@ -17,8 +17,8 @@ use crate::summaries::{placed_summary, summary_to_wire};
 use crate::watch::frame::Messages;
 use crate::watch::service::{Watched, respond};
 use crate::watch::{
-    DocumentStart, DocumentWatcher, EventFilter, Feed, ListFrom, ListStart, ListWatcher, Start, Watcher,
-    feed, since,
+    DocumentStart, DocumentWatcher, EventFilter, Feed, Followed, ListFrom, ListStart, ListWatcher, Start,
+    Watcher, Watching, feed, since,
 };
 use crate::{errors, pages, run_lists};
 
@@ -71,7 +71,7 @@ pub(crate) async fn run(
     let (head, is_final) = (summary.head_seq, summary.status.is_final());
     check_types(&request.types)?;
     let (after_seq, ended, snapshot) = if request.snapshot {
-        let snapshot = gateway.graph_of(run, None, head).await?;
+        let snapshot = gateway.graphs.at(run, None, head).await?;
         // It may hold more than the run had when its row was read, its end included.
         let ended = is_final || snapshot.graph.status().is_final();
         (snapshot.graph.seq(), ended, Some(snapshot.frame()))
@@ -96,7 +96,7 @@ async fn event_filter(
     feed: &Feed,
     head: u64,
 ) -> Result<EventFilter, Status> {
-    let filter = EventFilter::of_types(&request.types);
+    let filter = EventFilter::of_types(request.types.clone());
     let Some(node) = optional("node_id", &request.node_id, NodeId::parse_field)? else { return Ok(filter) };
     let tree = feed.tree(&*gateway.store, head).await.map_err(errors::store)?;
     filter.below(node, tree).ok_or_else(|| errors::no_node(run, node))
@@ -147,7 +147,8 @@ pub(crate) async fn document(
             // Before the text is read: what is appended after that is heard.
             let feed = feed(&gateway.watches, run);
             let run = gateway.run(run).await?;
-            (!run.status.is_final()).then_some((feed, run.run_id, run.head_seq))
+            let (run, seq, is_live) = (run.run_id, run.head_seq, !run.status.is_final());
+            is_live.then_some(Followed { feed, run, seq, ended: false })
         }
     };
     // Only to see whether it can be watched from there.
@@ -164,7 +165,18 @@ pub(crate) async fn document(
     }
     // At the beginning of a text that took the place of another, the client may not know it yet.
     let replaced = tail.text_start > 0 && after_bytes <= tail.text_start;
-    let start = DocumentStart { document_id, of, summary, tail, replaced, unnamed, followed };
+    let start = DocumentStart {
+        document_id,
+        of,
+        summary: Some(summary),
+        end: tail.start,
+        written_at: tail.written_at,
+        text_start: tail.text_start,
+        replaced,
+        grown: tail.start < tail.end,
+        unnamed,
+        followed,
+    };
     let (until, stats) = (gateway.until(expires_at), &gateway.watches.stats);
     Ok(DocumentWatcher::new(start, store.clone(), &gateway.watching, until, stats).watched())
 }

@@ -6,17 +6,15 @@ use axum::Router;
 use axum::response::{Html, IntoResponse};
 use axum::routing::post;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
-use tonic::Code;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
-use tree_agent_runtime::errors;
 use tree_agent_runtime::server::{Origins, Static};
 
 use crate::auth::{Admission, Guard};
-use crate::connect::{self, Connect};
+use crate::connect;
 use crate::gateway::Gateway;
 use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
@@ -67,13 +65,14 @@ pub(crate) fn router(
         .route(WATCH_DOCUMENT, post(watch_document))
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
-    let guarded = Guard::new(Connect::new(services), admission);
-    let web = GrpcWebLayer::new().layer(guarded.clone());
+    let web = GrpcWebLayer::new().layer(Guard::new(services.clone(), admission.clone()));
+    let connect = tower::service_fn(move |request| connect::call(services.clone(), request));
+    let connect = Guard::new(connect, admission);
     let grpc = cors(origins).layer(tower::service_fn(move |request: Request<Body>| {
-        let (guarded, web) = (guarded.clone(), web.clone());
+        let (connect, web) = (connect.clone(), web.clone());
         async move {
             match connect::is_call(request.headers()) {
-                true => guarded.oneshot(request).await.map(connect::refusal),
+                true => connect.oneshot(request).await.map(connect::refusal),
                 false => web.oneshot(request).await,
             }
         }
@@ -111,45 +110,27 @@ fn names_a_method(path: &str) -> bool {
     ["/treeagent.", "/grpc."].iter().any(|package| path.starts_with(package))
 }
 
-/// The answer to a request that is a call by its content type or its path, but not one that is spoken here.
+/// The answer to a call with a content type that is not spoken here.
 fn unsupported<B>(request: &Request<B>) -> Option<Response<axum::body::Body>> {
     const SPOKEN: &str = "supported are application/grpc and application/grpc+proto over HTTP/2, application/grpc-web \
         and application/grpc-web-text, with or without +proto, and for calls that are not streams application/json and \
         application/proto (Connect)";
-    let is_method = request.method() == Method::POST && names_a_method(request.uri().path());
-    let content_type = request.headers().get(header::CONTENT_TYPE);
-    let text = String::from_utf8_lossy(content_type.map_or(&[], HeaderValue::as_bytes));
-    let essence = text.split(';').next().unwrap_or_default().trim();
-    let http2 = request.version() == Version::HTTP_2;
-    let what = match &*essence.to_ascii_lowercase() {
-        "application/grpc" | "application/grpc+proto" if http2 => return None,
-        "application/grpc" | "application/grpc+proto" => "gRPC needs HTTP/2".to_owned(),
-        // The library that reads it takes no parameters.
-        "application/grpc-web"
-        | "application/grpc-web+proto"
-        | "application/grpc-web-text"
-        | "application/grpc-web-text+proto"
-            if essence == text =>
-        {
-            return None;
-        }
-        other if other.starts_with("application/grpc") || other.starts_with("application/connect+") => {
-            format!("the content type {text} is not supported")
-        }
-        "" if is_method => "the request has no content type".to_owned(),
-        _ if is_method && !connect::is_call(request.headers()) => {
-            format!("the content type {text} is not supported")
-        }
-        _ => return None,
+    let content_type = request.headers().get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let is_spoken = match content_type {
+        b"application/grpc" | b"application/grpc+proto" => request.version() == Version::HTTP_2,
+        b"application/grpc-web"
+        | b"application/grpc-web+proto"
+        | b"application/grpc-web-text"
+        | b"application/grpc-web-text+proto" => true,
+        _ => connect::is_call(request.headers()),
     };
-    let text = format!("{what}; {SPOKEN}");
-    // Whoever speaks gRPC reads its headers, and everybody else the body.
-    let mut response = match http2 && essence.starts_with("application/grpc") {
-        true => errors::status(Code::Unimplemented, "UNSUPPORTED_CONTENT_TYPE", text).into_http(),
-        false => ([(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text + "\n").into_response(),
-    };
-    *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Some(response)
+    if is_spoken || request.method() != Method::POST || !names_a_method(request.uri().path()) {
+        return None;
+    }
+    let (content_type, version) = (String::from_utf8_lossy(content_type), request.version());
+    let text = format!("the content type {content_type:?} is not supported over {version:?}; {SPOKEN}\n");
+    let headers = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, headers, text).into_response())
 }
 
 /// Whether this program contains the web UI.

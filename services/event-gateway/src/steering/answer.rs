@@ -11,7 +11,7 @@ use tree_agent_runtime::errors::status;
 
 use crate::errors;
 use crate::gateway::Gateway;
-use crate::watch::{pending, subscribe};
+use crate::watch::{hear, pending, subscribe};
 
 /// How soon the store is asked for the first time. A refusal has no event that would announce it.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -58,8 +58,7 @@ pub(super) async fn wait(gateway: &Gateway, run: RunId, request_id: &str) -> Res
 /// Returns when a message speaks of the request, or when messages were missed.
 async fn announced(subscription: &mut Option<Subscription>, request_id: &str) {
     loop {
-        let Some(heard) = subscription else { return std::future::pending().await };
-        match heard.next().await {
+        match hear(subscription).await {
             Some(Signal::Message(message)) if !contains(&message, request_id.as_bytes()) => {}
             Some(Signal::Message(_) | Signal::Missed) => return,
             None => *subscription = None,

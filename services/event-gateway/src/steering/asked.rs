@@ -12,24 +12,21 @@ use super::edits::{self, node_id};
 use crate::fields::taken;
 use crate::maxima::Maxima;
 
-/// What all requests for commands have.
+/// A request for a command.
 pub(crate) struct Asked {
     run_id: String,
     request_id: String,
     expected_seq: Option<u64>,
     validate_only: bool,
-    action: RequestedAction,
+    action: Box<dyn FnOnce(&mut Context<'_>) -> Option<Action> + Send>,
 }
 
-/// What a request asks for.
-enum RequestedAction {
-    Pause { node_id: String, now: bool },
-    Resume { node_id: String },
-    Guide { edit: pb::GuideEdit, restart: bool },
-    Stop { node_id: String, discard: bool },
-    Retry(pb::RetryEdit),
-    EditPlan(pb::NodePlanEdit),
-    SetBudget(pb::BudgetEdit),
+/// What the action of a request depends on, and what is wrong with it.
+struct Context<'a> {
+    run: RunId,
+    request_id: &'a str,
+    maxima: &'a Maxima,
+    checks: &'a mut Checks,
 }
 
 impl Asked {
@@ -43,7 +40,8 @@ impl Asked {
             request_id = Uuid::now_v7().to_string();
         }
         let of_run = run.unwrap_or(RunId(Uuid::nil()));
-        let action = self.action.action(of_run, &request_id, maxima, &mut checks);
+        let mut context = Context { run: of_run, request_id: &request_id, maxima, checks: &mut checks };
+        let action = (self.action)(&mut context);
         let command =
             action.map(|action| Command { request_id, author, expected_seq: self.expected_seq, action });
         if let Some(command) = &command {
@@ -58,54 +56,43 @@ impl Asked {
     }
 }
 
-impl RequestedAction {
-    /// None if a field is wrong that the action needs.
-    fn action(self, run: RunId, request_id: &str, maxima: &Maxima, checks: &mut Checks) -> Option<Action> {
-        let whole_run = |id: &str, checks: &mut Checks| match id {
-            "" => Some(None),
-            id => node_id(id, checks).map(Some),
-        };
-        match self {
-            RequestedAction::Pause { node_id, now } => {
-                let node_id: Option<NodeId> = whole_run(&node_id, checks)?;
-                Some(Action::Pause { node_id, now })
-            }
-            RequestedAction::Resume { node_id } => {
-                Some(Action::Resume { node_id: whole_run(&node_id, checks)? })
-            }
-            RequestedAction::Guide { edit, restart } => edits::guide(edit, restart, checks),
-            RequestedAction::Stop { node_id: id, discard } => {
-                Some(Action::Stop { node_id: node_id(&id, checks)?, discard })
-            }
-            RequestedAction::Retry(edit) => edits::retry(edit, checks),
-            RequestedAction::EditPlan(edit) => edits::plan(edit, run, request_id, maxima, checks),
-            RequestedAction::SetBudget(edit) => edits::budget(edit, maxima, checks),
-        }
-    }
+/// The node called `id`; none of its own for the whole run. None at all if it is wrong.
+fn whole_run(id: &str, checks: &mut Checks) -> Option<Option<NodeId>> {
+    if id.is_empty() { Some(None) } else { node_id(id, checks).map(Some) }
 }
 
-/// Writes the conversion of a request: the fields that all requests have, and what is left as an action.
+/// Writes the conversion of a request: the fields that all requests have, and what makes an action of the others. That
+/// gives none if a field is wrong that the action needs.
 macro_rules! asked {
-    ($($request:ident { $($field:ident),* } => $action:expr;)*) => {$(
+    ($($request:ident { $($field:ident),* } => |$context:ident| $action:expr;)*) => {$(
         impl From<pb::$request> for Asked {
             fn from(request: pb::$request) -> Self {
                 let pb::$request { run_id, request_id, expected_seq, validate_only, $($field),* } = request;
-                Self { run_id, request_id, expected_seq, validate_only, action: $action }
+                let action = Box::new(move |$context: &mut Context<'_>| $action);
+                Self { run_id, request_id, expected_seq, validate_only, action }
             }
         }
     )*};
 }
 
 asked! {
-    PauseRunRequest { node_id, now } => RequestedAction::Pause { node_id, now };
-    ResumeRunRequest { node_id } => RequestedAction::Resume { node_id };
-    GuideNodeRequest { node_id, text, subtree, restart } => {
-        RequestedAction::Guide { edit: pb::GuideEdit { node_id, text, subtree }, restart }
+    PauseRunRequest { node_id, now } => |at| {
+        Some(Action::Pause { node_id: whole_run(&node_id, at.checks)?, now })
     };
-    StopNodeRequest { node_id, discard } => RequestedAction::Stop { node_id, discard };
-    RetryNodeRequest { node_id, guidance, model, budget } => {
-        RequestedAction::Retry(pb::RetryEdit { node_id, guidance, model, budget })
+    ResumeRunRequest { node_id } => |at| Some(Action::Resume { node_id: whole_run(&node_id, at.checks)? });
+    GuideNodeRequest { node_id, text, subtree, restart } => |at| {
+        edits::guide(pb::GuideEdit { node_id, text, subtree }, restart, at.checks)
     };
-    EditPlanRequest { node_id, plan } => RequestedAction::EditPlan(pb::NodePlanEdit { node_id, plan });
-    SetBudgetRequest { node_id, change } => RequestedAction::SetBudget(pb::BudgetEdit { node_id, change });
+    StopNodeRequest { node_id, discard } => |at| {
+        Some(Action::Stop { node_id: edits::node_id(&node_id, at.checks)?, discard })
+    };
+    RetryNodeRequest { node_id, guidance, model, budget } => |at| {
+        edits::retry(pb::RetryEdit { node_id, guidance, model, budget }, at.checks)
+    };
+    EditPlanRequest { node_id, plan } => |at| {
+        edits::plan(pb::NodePlanEdit { node_id, plan }, at.run, at.request_id, at.maxima, at.checks)
+    };
+    SetBudgetRequest { node_id, change } => |at| {
+        edits::budget(pb::BudgetEdit { node_id, change }, at.maxima, at.checks)
+    };
 }

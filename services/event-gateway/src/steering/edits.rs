@@ -5,7 +5,7 @@ use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::{
     BudgetChange, Command, FieldError, ModelChoice, NodeId, Refusal, RefusalKind, RunId, StepId,
-    SubtreeBudget, limits,
+    SubtreeBudget,
 };
 use tree_agent_proto::{Wire, plan_from_wire, v1 as pb};
 use tree_agent_runtime::errors::{field, invalid_field, status};
@@ -46,32 +46,12 @@ pub(crate) fn plan(
 ) -> Option<Action> {
     let node_id = node_id(&edit.node_id, checks);
     checks.require(edit.plan.is_some(), "plan", || "is missing; give the whole plan as it is to be".into());
-    // Before all that is wrong with it is listed.
-    if !has_fitting_lists(edit.plan.as_ref()?, checks) {
-        return None;
-    }
     let mut wrong = Checks::default();
     let added = |band, step| Some(StepId::added(run, request_id, band, step));
     let plan = plan_from_wire(edit.plan?, added, &mut wrong);
     note_all(wrong.finish(), checks, |field| format!("plan.{field}"));
     maxima.check_steps(&plan, checks);
     Some(Action::EditPlan { node_id: node_id?, plan })
-}
-
-/// True if no list of the plan is longer than it may be.
-fn has_fitting_lists(plan: &pb::PlanEdit, checks: &mut Checks) -> bool {
-    let mut fits = |field: String, found: usize, most: usize| {
-        checks.require(found <= most, field, || format!("has {found} entries; at most {most} are allowed"));
-        found <= most
-    };
-    fits("plan.bands".into(), plan.bands.len(), limits::BANDS)
-        && plan.bands.iter().enumerate().all(|(b, band)| {
-            fits(format!("plan.bands[{b}].steps"), band.steps.len(), limits::STEPS_PER_BAND)
-                && band.steps.iter().enumerate().all(|(s, step)| {
-                    let field = format!("plan.bands[{b}].steps[{s}].success_criteria");
-                    fits(field, step.success_criteria.len(), limits::CRITERIA)
-                })
-        })
 }
 
 /// Notes what is wrong with an action, apart from what depends on the run.

@@ -1,9 +1,7 @@
 //! What a command would do: the log, replayed to its head, and the engine's word.
 
-use std::sync::Arc;
-
 use tonic::Status;
-use tree_agent_contract::{Command, Event, Preview, RunId};
+use tree_agent_contract::{Command, Preview, RunId};
 use tree_agent_engine::{CallKind, ReplayError, Run};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::Store;
@@ -12,7 +10,6 @@ use super::edits;
 use crate::errors;
 use crate::fields::now;
 use crate::gateway::Gateway;
-use crate::places::Place;
 
 /// Events read from the log at a time.
 const PAGE: usize = 1_000;
@@ -24,8 +21,8 @@ pub(super) async fn preview(
     head: u64,
     command: Command,
 ) -> Result<pb::CommandPreview, Status> {
-    let place = gateway.replays.take().await?;
-    let run = replayed(&gateway.store, run, head, &place).await?;
+    let place = gateway.replays.take().await;
+    let run = replayed(&*gateway.store, run, head).await?;
     let judged = place.blocking(move || {
         let preview = run.preview(&command, now());
         preview.map_err(|refusal| edits::refused(&command.action, refusal))
@@ -33,48 +30,26 @@ pub(super) async fn preview(
     judged.await?.map(preview_to_wire)
 }
 
-/// The run as it was after event `seq`, which its log has. `place` is one of [`Gateway::replays`].
-pub(crate) async fn replayed(
-    store: &Arc<dyn Store>,
-    id: RunId,
-    seq: u64,
-    place: &Place,
-) -> Result<Run, Status> {
-    let mut replayed: Option<Run> = None;
+/// The run as it was after event `seq`, which its log has. Whoever asks holds one of [`Gateway::replays`].
+pub(crate) async fn replayed(store: &dyn Store, id: RunId, seq: u64) -> Result<Run, Status> {
+    let mut run: Option<Run> = None;
     loop {
-        let head = replayed.as_ref().map_or(0, |run| run.graph().seq());
+        let head = run.as_ref().map_or(0, |run| run.graph().seq());
         let limit = PAGE.min((seq - head) as usize);
         let events = match limit {
             0 => Vec::new(),
             _ => store.read(id, head, limit).await.map_err(errors::store)?,
         };
         if events.is_empty() {
-            let missing = || errors::replay(ReplayError::Gap { run: id, head: 0, found: 0 });
-            return replayed.ok_or_else(missing);
+            return run.ok_or_else(|| errors::replay(ReplayError::Gap { run: id, head: 0, found: 0 }));
         }
-        replayed = Some(replayed_further(replayed, events, place).await?);
+        for event in &events {
+            match &mut run {
+                Some(run) => run.apply(event).map_err(errors::replay)?,
+                None => run = Some(Run::begin(event).map_err(errors::replay)?),
+            }
+        }
     }
-}
-
-/// The run after the events that follow, or that begin it. Many events take a while, and must not hold up other
-/// requests.
-pub(crate) async fn replayed_further(
-    run: Option<Run>,
-    events: Vec<Event>,
-    place: &Place,
-) -> Result<Run, Status> {
-    let applied = place.blocking(move || {
-        let mut events = events.iter();
-        let mut run = match (run, events.next()) {
-            (Some(mut run), Some(first)) => run.apply(first).map(|()| run)?,
-            (None, Some(first)) => Run::begin(first)?,
-            (run, None) => return Ok(run),
-        };
-        events.try_for_each(|event| run.apply(event))?;
-        Ok(Some(run))
-    });
-    let run = applied.await?.map_err(errors::replay)?;
-    run.ok_or_else(|| Status::internal("a run without events cannot be replayed"))
 }
 
 /// A preview as clients get it.

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt;
-use prost::Message as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::{RunId, Timestamp};
-use tree_agent_fanout::{Fanout, Subscription, Topic};
+use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_runs_response::Message;
@@ -27,14 +26,11 @@ use super::config::WatchConfig;
 use super::frame::framed;
 use super::head::{Head, Reader};
 use super::hub;
-use super::room::Room;
 
 /// Recent changes that are kept. A watcher that is further behind reads the store itself.
-const WINDOW: usize = 4_096;
-/// Bytes of the messages of these changes.
-const WINDOW_BYTES: usize = 32 * 1024 * 1024;
-/// Changes that a watcher takes at a time.
-const TAKE: usize = 256;
+const WINDOW: usize = 1_024;
+/// Changes that a watcher takes at a time: about 256 KiB of the longest objectives.
+const TAKE: usize = 16;
 /// Runs that are read from the store at a time.
 const PAGE: usize = 500;
 /// How long a change may take from its time in the store until it shows there: longer than any call of the store may
@@ -68,22 +64,6 @@ struct State {
     /// The latest change of the store that was read.
     latest: Timestamp,
     changes: VecDeque<Arc<Change>>,
-    /// What these changes may take, with their messages.
-    bytes: usize,
-}
-
-impl State {
-    /// Keeps a change, and gives up the oldest ones for it.
-    fn keep(&mut self, change: Change) {
-        self.bytes += change.bytes;
-        self.changes.push_back(Arc::new(change));
-        while self.changes.len() > WINDOW || self.bytes > WINDOW_BYTES {
-            match self.changes.pop_front() {
-                Some(oldest) => self.bytes -= oldest.bytes,
-                None => break,
-            }
-        }
-    }
 }
 
 /// One run that has changed.
@@ -92,8 +72,6 @@ pub(crate) struct Change {
     now: Option<Arc<ListedRun>>,
     run: RunId,
     frames: [OnceLock<Bytes>; 3],
-    /// What it may take with its messages.
-    bytes: usize,
 }
 
 /// A place in the list from which a watcher goes on.
@@ -123,9 +101,7 @@ enum Kind {
 
 impl Change {
     fn new(run: RunId, before: Option<Arc<ListedRun>>, now: Option<Arc<ListedRun>>) -> Self {
-        // The run, and the two messages that hold it. What it was before is what another change made of it.
-        let bytes = 3 * now.as_ref().map_or(0, |run| run.summary.to_wire().encoded_len());
-        Self { before, now, run, frames: Default::default(), bytes }
+        Self { before, now, run, frames: Default::default() }
     }
 
     /// The framed message for a list with `filter`; none when the list does not show it.
@@ -225,9 +201,7 @@ impl Board {
         match state.changes.len().checked_sub(behind as usize) {
             None => After::Older,
             Some(first) => {
-                let mut room = Room::default();
-                let next = state.changes.range(first..).take(TAKE);
-                let changes: Vec<_> = next.take_while(|change| room.takes(change.bytes)).cloned().collect();
+                let changes: Vec<_> = state.changes.range(first..).take(TAKE).cloned().collect();
                 let version = place.version + changes.len() as u64;
                 let all = version == self.version.get();
                 let latest = if all { state.latest } else { place.latest };
@@ -286,7 +260,11 @@ impl Board {
                     confirming = None;
                     subscription = confirmed;
                 }
-                () = hear(&mut subscription) => {}
+                signal = hub::hear(&mut subscription) => {
+                    if signal.is_none() {
+                        subscription = None;
+                    }
+                }
                 _ = tick.tick() => {
                     if subscription.is_none() && confirming.is_none() {
                         confirming = Some(hub::subscribe(&*self.fanout, Topic::Wake).boxed());
@@ -302,6 +280,8 @@ impl Board {
                 }
             }
             tokio::time::sleep(GATHER).await;
+            // Whatever came meanwhile is read with it.
+            while let Some(Some(Some(_))) = subscription.as_mut().map(|heard| heard.next().now_or_never()) {}
             if let Err(error) = self.poll().await {
                 tracing::warn!("cannot read what has changed in the list of runs: {error}");
             }
@@ -342,7 +322,10 @@ impl Board {
                 continue;
             }
             news += 1;
-            state.keep(Change::new(run, before, now));
+            if state.changes.len() == WINDOW {
+                state.changes.pop_front();
+            }
+            state.changes.push_back(Arc::new(Change::new(run, before, now)));
         }
         for (at, run) in changed {
             state.recent.insert(run, at);
@@ -377,35 +360,5 @@ impl Board {
             read.extend(self.store.listed_runs(runs).await?);
         }
         Ok(read)
-    }
-}
-
-/// Returns when drivers are woken, for all the hints that came meanwhile; never without a subscription.
-async fn hear(subscription: &mut Option<Subscription>) {
-    let Some(heard) = subscription else { return std::future::pending().await };
-    let mut signal = heard.next().await;
-    while let Some(Some(more)) = signal.is_some().then(|| heard.next().now_or_never()).flatten() {
-        signal = Some(more);
-    }
-    if signal.is_none() {
-        *subscription = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_oldest_changes_are_given_up_for_new_ones() {
-        let change = |bytes| Change { bytes, ..Change::new(RunId(Uuid::nil()), None, None) };
-        let kept = |changes: Vec<usize>| {
-            let mut state = State::default();
-            changes.into_iter().for_each(|bytes| state.keep(change(bytes)));
-            (state.changes.len(), state.bytes)
-        };
-        assert_eq!(kept(vec![1; WINDOW + 9]), (WINDOW, WINDOW));
-        assert_eq!(kept(vec![WINDOW_BYTES / 2; 5]), (2, WINDOW_BYTES));
-        assert_eq!(kept(vec![WINDOW_BYTES + 1, 1]), (1, 1));
     }
 }

@@ -9,20 +9,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Buf, Bytes};
-use futures::StreamExt;
 use tonic::{Code, Status};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, RunId, Timestamp};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_document_response::Message;
-use tree_agent_store::{DocumentTail, Store, StoreError};
+use tree_agent_runtime::errors::status;
+use tree_agent_store::{Store, StoreError};
 
 use super::config::WatchConfig;
 use super::frame;
 use super::hub::Taken;
-use super::pace::{Pace, Until};
-use super::service::{CHUNK, Resume, Watched};
-use super::stats::{Stats, Stream};
+use super::pace::{Pace, Until, Watching};
+use super::service::{CHUNK, Resume};
+use super::stats::{Kind, Stats, Stream};
 use super::watches::Feed;
 use crate::errors;
 
@@ -31,139 +31,107 @@ const MESSAGE_BYTES: usize = CHUNK - 64;
 /// Bytes of text that are read at once.
 const READ_BYTES: usize = 4 * MESSAGE_BYTES;
 
-/// Where a stream begins.
+/// Where a stream begins, and where it has come to.
 pub(crate) struct DocumentStart {
     pub(crate) document_id: DocumentId,
     /// The run that has it; none for the one that created it.
     pub(crate) of: Option<RunId>,
     /// Sent before everything else.
-    pub(crate) summary: pb::DocumentSummary,
-    /// The first character of the text from where the client wants it.
-    pub(crate) tail: DocumentTail,
-    /// The client may have read a text that was replaced since then.
+    pub(crate) summary: Option<pb::DocumentSummary>,
+    /// Where the text that was sent ends.
+    pub(crate) end: u64,
+    /// When the document was written whole. A text that replaces it does not continue it.
+    pub(crate) written_at: Timestamp,
+    /// Where the present text begins.
+    pub(crate) text_start: u64,
+    /// The next text takes the place of what the client may have read before.
     pub(crate) replaced: bool,
+    /// The document may have text behind what was read: it must be read.
+    pub(crate) grown: bool,
     /// The events of its run do not name the document when it changes.
     pub(crate) unnamed: bool,
-    /// The run that goes on writing, and an event of it whose text is known; none when nothing follows.
-    pub(crate) followed: Option<(Feed, RunId, u64)>,
+    /// The run that goes on writing; none when nothing follows.
+    pub(crate) followed: Option<Followed>,
 }
 
-/// Makes the messages of one stream as fast as the client takes them.
+/// The run of a document.
+pub(crate) struct Followed {
+    pub(crate) feed: Feed,
+    pub(crate) run: RunId,
+    /// The last event that was looked at.
+    pub(crate) seq: u64,
+    /// The run has ended: what is there now is all.
+    pub(crate) ended: bool,
+}
+
+/// The stream of one client.
 pub(crate) struct DocumentWatcher {
     store: Arc<dyn Store>,
-    document_id: DocumentId,
-    of: Option<RunId>,
-    summary: Option<pb::DocumentSummary>,
+    at: DocumentStart,
     /// Read, not yet sent.
     text: Bytes,
-    /// Where the text that was sent ends.
-    end: u64,
-    /// When the document was written whole. A text that replaces it does not continue it.
-    written_at: Timestamp,
-    /// Where the present text begins.
-    text_start: u64,
-    /// The next text takes the place of what was sent before.
-    replaced: bool,
-    unnamed: bool,
     /// Where the text that was handed out ends, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
-    followed: Option<Followed>,
-    /// The document may have text behind what was read: it must be read.
-    grown: bool,
-    closed: bool,
     pace: Pace,
 }
 
-struct Followed {
-    feed: Feed,
-    run: RunId,
-    /// The last event that was looked at.
-    seq: u64,
-    /// The run has ended: what is there now is all.
-    ended: bool,
+impl Watching for DocumentWatcher {
+    fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
+    fn resume(&self) -> Resume {
+        let hint = Box::new(|at, reason: &str| framed(hint(at, reason)));
+        Resume { position: self.position.clone(), hint }
+    }
+
+    async fn step(&mut self) -> Option<Result<Bytes, Status>> {
+        Some(self.message().await?.map(framed))
+    }
 }
 
 impl DocumentWatcher {
     pub(crate) fn new(
-        start: DocumentStart,
+        at: DocumentStart,
         store: Arc<dyn Store>,
         config: &WatchConfig,
         until: Until,
         stats: &Arc<Stats>,
     ) -> Self {
-        let followed = start.followed.map(|(feed, run, seq)| Followed { feed, run, seq, ended: false });
-        Self {
-            store,
-            document_id: start.document_id,
-            of: start.of,
-            summary: Some(start.summary),
-            end: start.tail.start,
-            written_at: start.tail.written_at,
-            text_start: start.tail.text_start,
-            replaced: start.replaced,
-            unnamed: start.unnamed,
-            position: Arc::new(AtomicU64::new(start.tail.start)),
-            text: Bytes::new(),
-            followed,
-            grown: start.tail.start < start.tail.end,
-            closed: false,
-            pace: Pace::new(config, until, Stream::of_a_document(stats)),
-        }
+        let position = Arc::new(AtomicU64::new(at.end));
+        let pace = Pace::new(config, until, Stream::new(stats, Kind::Document));
+        Self { store, at, text: Bytes::new(), position, pace }
     }
 
-    /// All messages.
-    pub(crate) fn watched(self) -> Watched {
-        let resume = Resume {
-            position: self.position.clone(),
-            hint: Box::new(|at, reason| frame::framed(&response(hint(at, reason)))),
-        };
-        let messages = futures::stream::unfold(self, async |mut watcher| {
-            let message = watcher.next().await?;
-            Some((message.map(|message| frame::framed(&message)), watcher))
-        });
-        Watched { messages: messages.boxed(), resume }
-    }
-
-    /// The next message; `None` when the stream ends well.
-    async fn next(&mut self) -> Option<Result<pb::WatchDocumentResponse, Status>> {
-        if self.closed {
-            return self.pace.last_word().map(Err);
-        }
-        let message = self.step().await;
-        self.pace.sent();
-        self.closed |= !matches!(message, Some(Ok(_)));
-        message.map(|message| Ok(response(message?)))
-    }
-
-    async fn step(&mut self) -> Option<Result<Message, Status>> {
-        if let Some(summary) = self.summary.take() {
+    async fn message(&mut self) -> Option<Result<Message, Status>> {
+        if let Some(summary) = self.at.summary.take() {
             return Some(Ok(Message::Document(summary)));
         }
         loop {
             // A text that was replaced may be empty now.
-            if !self.text.is_empty() || self.replaced && !self.grown {
+            if !self.text.is_empty() || self.at.replaced && !self.at.grown {
                 return Some(self.piece().map(Message::Text));
             }
-            let ended = self.followed.as_ref().is_none_or(|followed| followed.ended);
-            if ended && !self.grown {
+            let ended = self.at.followed.as_ref().is_none_or(|followed| followed.ended);
+            if ended && !self.at.grown {
                 return None;
             }
             if let Some(reason) = self.pace.over() {
-                return Some(Ok(self.close(reason)));
+                return Some(Ok(hint(self.at.end, reason)));
             }
             match self.look().await {
-                Ok(()) => {}
-                Err(Unreadable::Store(error)) if error.is_transient() => {
+                Ok(true) => {}
+                Ok(false) => return Some(Err(rewritten())),
+                Err(error) if error.is_transient() => {
                     // While the store is down the stream stays, and the read is repeated.
-                    tracing::debug!(document = %self.document_id, "cannot read the document: {error}");
+                    tracing::debug!(document = %self.at.document_id, "cannot read the document: {error}");
                     self.pace.failed();
                 }
-                Err(Unreadable::Store(error)) => return Some(Err(errors::store(error))),
-                Err(Unreadable::Replaced) => return Some(Err(replaced())),
+                Err(error) => return Some(Err(errors::store(error))),
             }
-            let done = !self.grown && self.followed.as_ref().is_none_or(|followed| followed.ended);
+            let done = !self.at.grown && self.at.followed.as_ref().is_none_or(|followed| followed.ended);
             if self.text.is_empty()
-                && !self.replaced
+                && !self.at.replaced
                 && !done
                 && let Some(heartbeat) = self.wait().await
             {
@@ -177,19 +145,20 @@ impl DocumentWatcher {
         let text = std::str::from_utf8(&self.text)
             .map_err(|error| Status::internal(format!("the document is not UTF-8: {error}")))?;
         let text = prefix(text, MESSAGE_BYTES).to_owned();
-        let offset = self.end;
+        let offset = self.at.end;
         self.text.advance(text.len());
-        self.end += text.len() as u64;
-        self.position.store(self.end, Ordering::Relaxed);
-        Ok(pb::DocumentText { offset, text, replaces: std::mem::take(&mut self.replaced) })
+        self.at.end += text.len() as u64;
+        self.position.store(self.at.end, Ordering::Relaxed);
+        Ok(pb::DocumentText { offset, text, replaces: std::mem::take(&mut self.at.replaced) })
     }
 
-    /// Looks at the events that are new, and reads on if the document has grown with one of them.
-    async fn look(&mut self) -> Result<(), Unreadable> {
+    /// Looks at the events that are new, and reads on if the document has grown with one of them. False if it was
+    /// written anew: what was sent is no part of it.
+    async fn look(&mut self) -> Result<bool, StoreError> {
         if !self.pace.may_read() {
-            return Ok(());
+            return Ok(true);
         }
-        if let Some(followed) = &mut self.followed {
+        if let Some(followed) = &mut self.at.followed {
             // Before looking, so that a change in between is not missed.
             followed.feed.head.mark_seen();
             loop {
@@ -198,9 +167,9 @@ impl DocumentWatcher {
                         for frame in frames {
                             followed.seq = frame.seq;
                             followed.ended |= frame.last;
-                            self.grown |= match frame.grown {
-                                Some(document) => document == self.document_id,
-                                None => self.unnamed,
+                            self.at.grown |= match frame.grown {
+                                Some(document) => document == self.at.document_id,
+                                None => self.at.unnamed,
                             };
                         }
                     }
@@ -210,52 +179,49 @@ impl DocumentWatcher {
                         let run = self.store.run(followed.run).await?;
                         followed.seq = followed.seq.max(run.head_seq);
                         followed.ended = run.status.is_final();
-                        self.grown = true;
+                        self.at.grown = true;
                         break;
                     }
                     Taken::Nothing => break,
                 }
             }
             // Whatever its last events were, everything is sent before the end.
-            self.grown |= followed.ended;
+            self.at.grown |= followed.ended;
         }
-        if self.grown {
-            let tail = match self.of {
-                Some(run) => self.store.document_tail_of(run, self.document_id, self.end, READ_BYTES).await?,
-                None => self.store.document_tail(self.document_id, self.end, READ_BYTES).await?,
+        if self.at.grown {
+            let tail = match self.at.of {
+                Some(run) => {
+                    self.store.document_tail_of(run, self.at.document_id, self.at.end, READ_BYTES).await?
+                }
+                None => self.store.document_tail(self.at.document_id, self.at.end, READ_BYTES).await?,
             };
-            if tail.text_start > self.text_start {
-                (self.text_start, self.replaced) = (tail.text_start, true);
+            if tail.text_start > self.at.text_start {
+                (self.at.text_start, self.at.replaced) = (tail.text_start, true);
             }
             // What a run writes keeps its history, also when its projection is rebuilt.
-            if self.followed.is_none() && tail.written_at != self.written_at {
-                return Err(Unreadable::Replaced);
+            if self.at.followed.is_none() && tail.written_at != self.at.written_at {
+                return Ok(false);
             }
             // The beginning of a document over the limit is no longer kept.
-            self.end = self.end.max(tail.start.min(tail.end));
-            self.grown = self.end + (tail.bytes.len() as u64) < tail.end;
+            self.at.end = self.at.end.max(tail.start.min(tail.end));
+            self.at.grown = self.at.end + (tail.bytes.len() as u64) < tail.end;
             self.text = tail.bytes.into();
         }
         self.pace.recovered();
-        Ok(())
+        Ok(true)
     }
 
     /// Waits for something to do. Returns a heartbeat when the client has heard nothing for too long.
     async fn wait(&mut self) -> Option<Message> {
         // What does not grow has nothing more to wait for than a store that is away.
         let changed = async {
-            match &mut self.followed {
+            match &mut self.at.followed {
                 Some(followed) if !followed.ended => followed.feed.head.changed().await,
                 _ => std::future::pending().await,
             }
         };
         let silent = self.pace.wait(changed).await;
-        silent.then_some(Message::Heartbeat(pb::DocumentHeartbeat { end: self.end }))
-    }
-
-    fn close(&mut self, reason: &str) -> Message {
-        self.closed = true;
-        hint(self.end, reason)
+        silent.then_some(Message::Heartbeat(pb::DocumentHeartbeat { end: self.at.end }))
     }
 }
 
@@ -263,30 +229,18 @@ fn hint(after_bytes: u64, reason: &str) -> Message {
     Message::ResumeHint(pb::DocumentResumeHint { after_bytes, reason: reason.to_owned() })
 }
 
-fn response(message: Message) -> pb::WatchDocumentResponse {
-    pb::WatchDocumentResponse { message: Some(message) }
+fn framed(message: Message) -> Bytes {
+    frame::framed(&pb::WatchDocumentResponse { message: Some(message) })
 }
 
-/// Why the text cannot be read.
-enum Unreadable {
-    Store(StoreError),
-    /// The document was written anew. What was sent is no part of it.
-    Replaced,
-}
-
-impl From<StoreError> for Unreadable {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-fn replaced() -> Status {
+fn rewritten() -> Status {
     let text = "the document was written anew while it was sent; watch it again from the beginning";
-    tree_agent_runtime::errors::status(Code::FailedPrecondition, "DOCUMENT_REPLACED", text)
+    status(Code::FailedPrecondition, "DOCUMENT_REPLACED", text)
 }
 
 #[cfg(test)]
 mod tests {
+    use futures::StreamExt;
     use tokio_util::sync::CancellationToken;
     use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
     use tree_agent_contract::{ProjectId, Timestamp};
@@ -328,12 +282,16 @@ mod tests {
 
         async fn watch(&self) -> Messages {
             let id = self.document.id;
+            let tail = self.store.document_tail(id, 0, 4).await.unwrap();
             let start = DocumentStart {
                 document_id: id,
                 of: None,
-                summary: pb::DocumentSummary::default(),
-                tail: self.store.document_tail(id, 0, 4).await.unwrap(),
+                summary: Some(pb::DocumentSummary::default()),
+                end: tail.start,
+                written_at: tail.written_at,
+                text_start: tail.text_start,
                 replaced: false,
+                grown: true,
                 unnamed: false,
                 followed: None,
             };

@@ -1,39 +1,29 @@
-//! Which events of a run a stream is for. Looks at the encoded events, because most are shared by many streams.
+//! Which events of a run a stream is for.
 
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
-use tree_agent_contract::NodeId;
+use bytes::Bytes;
+use prost::Message as _;
+use tree_agent_contract::{Event, NodeId};
+use tree_agent_proto::Wire;
+use tree_agent_proto::v1::WatchRunResponse;
+use tree_agent_proto::v1::watch_run_response::Message;
 
 use super::tree::Tree;
-use crate::descriptors;
-
-/// Fields of `treeagent.v1.Event` and of the response around it.
-const RESPONSE_EVENT: u32 = 1;
-const NODE: u32 = 3;
-const PARENT: u32 = 4;
-/// Fields from here on are payloads.
-const FIRST_BODY: u32 = 10;
 
 /// Which events pass. The default is all of them.
 #[derive(Default)]
 pub(crate) struct EventFilter {
-    /// Field numbers of their payloads; empty for all.
-    bodies: Vec<u32>,
+    /// Their types; empty for all.
+    types: Vec<String>,
     /// Their node, or one above it; none for all.
     below: Option<(NodeId, Arc<Tree>)>,
 }
 
 impl EventFilter {
-    /// Events of these types, which exist; of all when there are none.
-    pub(crate) fn of_types(types: &[String]) -> Self {
-        let mut bodies = Vec::new();
-        if !types.is_empty() {
-            bodies
-                .extend(descriptors::event_fields().filter(|(name, _)| types.contains(name)).map(|(_, n)| n));
-        }
-        Self { bodies, below: None }
+    /// Events of these types; of all when there are none.
+    pub(crate) const fn of_types(types: Vec<String>) -> Self {
+        Self { types, below: None }
     }
 
     /// Of these only events of `node` and of the nodes below it. None when `tree`, in which every node of the run's log
@@ -44,77 +34,30 @@ impl EventFilter {
 
     /// True when the event in a framed response passes. The events of a run must be given in order.
     pub(crate) fn passes(&self, framed: &Bytes) -> bool {
-        if self.bodies.is_empty() && self.below.is_none() {
+        if self.types.is_empty() && self.below.is_none() {
             return true;
         }
         // What cannot be read is for the client to judge.
-        let Some(look) = Look::at(framed.slice(5..)) else { return true };
-        if let Some((top, tree)) = &self.below {
-            let Some(node) = look.node else { return true };
-            if !tree.is_below(*top, node, look.parent) {
-                return false;
-            }
-        }
-        self.bodies.is_empty() || self.bodies.contains(&look.body)
+        let Some(event) = event(framed.slice(5..)) else { return true };
+        let is_below =
+            |(top, tree): &(NodeId, Arc<Tree>)| tree.is_below(*top, event.node_id, event.parent_node_id);
+        self.below.as_ref().is_none_or(is_below)
+            && (self.types.is_empty() || self.types.iter().any(|name| name == event.body.event_type()))
     }
 }
 
-/// What a filter needs to know of an event.
-#[derive(Default)]
-struct Look {
-    node: Option<NodeId>,
-    parent: Option<NodeId>,
-    body: u32,
-}
-
-impl Look {
-    fn at(mut response: Bytes) -> Option<Self> {
-        let mut look = Self::default();
-        while response.has_remaining() {
-            match decode_key(&mut response).ok()? {
-                (RESPONSE_EVENT, WireType::LengthDelimited) => {
-                    let mut event = part(&mut response)?;
-                    while event.has_remaining() {
-                        look.field(&mut event)?;
-                    }
-                }
-                (tag, wire_type) => {
-                    skip_field(wire_type, tag, &mut response, DecodeContext::default()).ok()?
-                }
-            }
-        }
-        Some(look)
+fn event(response: Bytes) -> Option<Event> {
+    match WatchRunResponse::decode(response).ok()?.message? {
+        Message::Event(event) => Event::from_wire(event).ok(),
+        _ => None,
     }
-
-    fn field(&mut self, event: &mut Bytes) -> Option<()> {
-        let (tag, wire_type) = decode_key(event).ok()?;
-        if tag >= FIRST_BODY {
-            self.body = tag;
-        }
-        match (tag, wire_type) {
-            (NODE, WireType::LengthDelimited) => self.node = id(&part(event)?),
-            (PARENT, WireType::LengthDelimited) => self.parent = id(&part(event)?),
-            _ => skip_field(wire_type, tag, event, DecodeContext::default()).ok()?,
-        }
-        Some(())
-    }
-}
-
-/// The next length-delimited part.
-fn part(bytes: &mut Bytes) -> Option<Bytes> {
-    let length = usize::try_from(decode_varint(bytes).ok()?).ok()?;
-    (length <= bytes.remaining()).then(|| bytes.split_to(length))
-}
-
-fn id(text: &[u8]) -> Option<NodeId> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::watch::frame::Frame;
-    use tree_agent_contract::event::{Event, NodeStatusChanged, ScratchpadLinked};
+    use tree_agent_contract::event::{NodeStatusChanged, ScratchpadLinked};
     use tree_agent_contract::{DocumentId, EventBody, NodeStatus, Role, RunId, Timestamp};
     use uuid::Uuid;
 
@@ -149,7 +92,7 @@ mod tests {
     #[test]
     fn types_are_told_apart() {
         assert!(EventFilter::default().passes(&event(1, None, status())));
-        let filter = EventFilter::of_types(&["tree.node_status".into(), "tree.run_status".into()]);
+        let filter = EventFilter::of_types(vec!["tree.node_status".into(), "tree.run_status".into()]);
         assert!(filter.passes(&event(1, None, status())));
         assert!(!filter.passes(&event(1, None, linked())));
     }
@@ -166,7 +109,7 @@ mod tests {
         assert!(passes(5, Some(4)) && passes(6, Some(5)), "they were created meanwhile");
         assert!(!passes(7, Some(3)) && !passes(8, Some(7)));
         assert!(EventFilter::default().below(node(9), tree.clone()).is_none());
-        let both = EventFilter::of_types(&["tree.scratchpad_linked".into()]).below(node(2), tree).unwrap();
+        let both = EventFilter::of_types(vec!["tree.scratchpad_linked".into()]).below(node(2), tree).unwrap();
         assert!(both.passes(&event(2, Some(1), linked())) && !both.passes(&event(2, Some(1), status())));
         assert!(!both.passes(&event(3, Some(1), linked())));
     }

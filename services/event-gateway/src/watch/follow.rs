@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
-use tree_agent_fanout::{Signal, Subscription, Topic};
+use tree_agent_fanout::{Signal, Topic};
 use tree_agent_store::{READ_BYTES, StoreError};
 
 use super::frame::{self, Frame};
-use super::hub::{Hub, pending, subscribe};
+use super::hub::{Hub, hear, pending, subscribe};
 use super::watches::{Feed, Watches};
 
 /// Events read from the log at a time.
@@ -92,13 +92,6 @@ async fn listen(hub: &Hub, watches: &Watches) {
                 take(hub, watches, std::iter::once(first).chain(more.take(BURST))).await;
             }
         }
-    }
-}
-
-async fn hear(subscription: &mut Option<Subscription>) -> Option<Signal> {
-    match subscription {
-        Some(subscription) => subscription.next().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tree_agent_contract::RunId;
-use tree_agent_fanout::{Fanout, Subscription, Topic};
+use tree_agent_fanout::{Fanout, Signal, Subscription, Topic};
 
 use super::config::WatchConfig;
 use super::frame::Frame;
@@ -175,6 +175,14 @@ pub(crate) async fn subscribe(fanout: &dyn Fanout, topic: Topic) -> Option<Subsc
 pub(crate) async fn pending<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
     match future {
         Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next signal; none when the subscription ends, and never ready without one.
+pub(crate) async fn hear(subscription: &mut Option<Subscription>) -> Option<Signal> {
+    match subscription {
+        Some(subscription) => subscription.next().await,
         None => std::future::pending().await,
     }
 }

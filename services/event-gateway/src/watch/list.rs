@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::StreamExt;
 use tonic::Status;
 use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_proto::v1 as pb;
@@ -17,10 +16,10 @@ use super::board::{self, After, Board, Place};
 use super::config::WatchConfig;
 use super::frame::framed;
 use super::head::Reader;
-use super::pace::{Pace, Until};
+use super::pace::{Pace, Until, Watching};
 use super::room::Room;
-use super::service::{Resume, Watched};
-use super::stats::{Stats, Stream};
+use super::service::Resume;
+use super::stats::{Kind, Stats, Stream};
 use crate::errors;
 use crate::pages::Pages;
 
@@ -58,7 +57,7 @@ enum Reading {
     Live { after: RunId },
 }
 
-/// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
+/// The stream of one client.
 pub(crate) struct ListWatcher {
     board: Arc<Board>,
     store: Arc<dyn Store>,
@@ -73,13 +72,77 @@ pub(crate) struct ListWatcher {
     /// What has to be read from the store before the changes after `place`.
     reading: Option<Reading>,
     caught_up: bool,
-    closed: bool,
     pace: Pace,
 }
 
 impl Reading {
     fn since(since: Timestamp) -> Self {
         Self::Changes { after: board::look_back(since), since }
+    }
+}
+
+impl Watching for ListWatcher {
+    fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
+    fn resume(&self) -> Resume {
+        let tokens = self.tokens.clone();
+        let hint = Box::new(move |at, reason: &str| hint(&tokens, at, reason));
+        Resume { position: self.position.clone(), hint }
+    }
+
+    async fn step(&mut self) -> Option<Result<Bytes, Status>> {
+        loop {
+            if let Some(reason) = self.pace.over() {
+                return Some(Ok(hint(&self.tokens, self.position.load(Ordering::Relaxed), reason)));
+            }
+            if let Some(ready) = self.ready.pop_front() {
+                self.pace.stream().deliver();
+                return Some(Ok(ready));
+            }
+            self.pace.stream().settle();
+            if self.reading.is_some() {
+                match self.read().await {
+                    Ok(()) if self.pace.may_read() => continue,
+                    Ok(()) => {}
+                    Err(error) if error.is_transient() => {
+                        tracing::debug!("cannot read what has changed in the list of runs: {error}");
+                        self.pace.failed();
+                    }
+                    Err(error) => {
+                        return Some(Err(errors::store(error)));
+                    }
+                }
+            } else {
+                self.position.store(micros(self.place.latest), Ordering::Relaxed);
+                if !self.caught_up {
+                    self.caught_up = true;
+                    let message = Message::CaughtUp(pb::RunsCaughtUp { resume_token: self.token() });
+                    return Some(Ok(encode(message)));
+                }
+                // Before looking, so that a change in between is not missed.
+                self.reader.mark_seen();
+                match self.board.after(self.place) {
+                    After::Changes(changes, place) => {
+                        self.ready.extend(changes.iter().filter_map(|change| change.frame(&self.filter)));
+                        self.place = place;
+                        continue;
+                    }
+                    After::Older => {
+                        self.reading = Some(Reading::since(self.place.latest));
+                        // What changes while the store is read is told again.
+                        self.place = self.board.place();
+                        continue;
+                    }
+                    After::Nothing => self.pace.recovered(),
+                }
+            }
+            if self.pace.wait(self.reader.changed()).await {
+                let message = Message::Heartbeat(pb::RunsHeartbeat { resume_token: self.token() });
+                return Some(Ok(encode(message)));
+            }
+        }
     }
 }
 
@@ -108,83 +171,7 @@ impl ListWatcher {
             ready: VecDeque::new(),
             reading: Some(reading),
             caught_up: false,
-            closed: false,
-            pace: Pace::new(config, until, Stream::of_the_list(stats)),
-        }
-    }
-
-    /// All messages.
-    pub(crate) fn watched(self) -> Watched {
-        let tokens = self.tokens.clone();
-        let hint = Box::new(move |at, reason: &str| hint(&tokens, at, reason));
-        let resume = Resume { position: self.position.clone(), hint };
-        let messages = futures::stream::unfold(self, async |mut watcher| {
-            let message = watcher.next().await?;
-            Some((message, watcher))
-        });
-        Watched { messages: messages.boxed(), resume }
-    }
-
-    /// The next message; `None` when the stream ends well.
-    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
-        if self.closed {
-            return self.pace.last_word().map(Err);
-        }
-        let message = self.step().await;
-        self.pace.sent();
-        Some(message)
-    }
-
-    async fn step(&mut self) -> Result<Bytes, Status> {
-        loop {
-            if let Some(reason) = self.pace.over() {
-                self.closed = true;
-                return Ok(hint(&self.tokens, self.position.load(Ordering::Relaxed), reason));
-            }
-            if let Some(ready) = self.ready.pop_front() {
-                self.pace.stream().deliver();
-                return Ok(ready);
-            }
-            self.pace.stream().settle();
-            if self.reading.is_some() {
-                match self.read().await {
-                    Ok(()) if self.pace.may_read() => continue,
-                    Ok(()) => {}
-                    Err(error) if error.is_transient() => {
-                        tracing::debug!("cannot read what has changed in the list of runs: {error}");
-                        self.pace.failed();
-                    }
-                    Err(error) => {
-                        self.closed = true;
-                        return Err(errors::store(error));
-                    }
-                }
-            } else {
-                self.position.store(micros(self.place.latest), Ordering::Relaxed);
-                if !self.caught_up {
-                    self.caught_up = true;
-                    return Ok(encode(Message::CaughtUp(pb::RunsCaughtUp { resume_token: self.token() })));
-                }
-                // Before looking, so that a change in between is not missed.
-                self.reader.mark_seen();
-                match self.board.after(self.place) {
-                    After::Changes(changes, place) => {
-                        self.ready.extend(changes.iter().filter_map(|change| change.frame(&self.filter)));
-                        self.place = place;
-                        continue;
-                    }
-                    After::Older => {
-                        self.reading = Some(Reading::since(self.place.latest));
-                        // What changes while the store is read is told again.
-                        self.place = self.board.place();
-                        continue;
-                    }
-                    After::Nothing => self.pace.recovered(),
-                }
-            }
-            if self.pace.wait(self.reader.changed()).await {
-                return Ok(encode(Message::Heartbeat(pb::RunsHeartbeat { resume_token: self.token() })));
-            }
+            pace: Pace::new(config, until, Stream::new(stats, Kind::List)),
         }
     }
 
@@ -348,7 +335,7 @@ mod tests {
             let mut watcher = ListWatcher::new(start, board.clone(), store.clone(), &config, until, &stats);
             let mut runs = 0;
             loop {
-                let frame = watcher.step().await.unwrap();
+                let frame = watcher.step().await.unwrap().unwrap();
                 let waiting: usize = watcher.ready.iter().map(Bytes::len).sum();
                 assert!(waiting <= READY_BYTES, "{waiting}");
                 match pb::WatchRunsResponse::decode(frame.slice(5..)).unwrap().message {

@@ -30,12 +30,12 @@ mod watches;
 
 pub(crate) use board::Board;
 pub use config::WatchConfig;
-pub(crate) use document::{DocumentStart, DocumentWatcher};
+pub(crate) use document::{DocumentStart, DocumentWatcher, Followed};
 pub(crate) use filter::EventFilter;
 pub(crate) use follow::feed;
-pub(crate) use hub::{pending, subscribe};
+pub(crate) use hub::{hear, pending, subscribe};
 pub(crate) use list::{ListFrom, ListStart, ListWatcher, since};
-pub(crate) use pace::Until;
+pub(crate) use pace::{Until, Watching};
 pub(crate) use stall::Stalls;
 pub(crate) use watcher::{Start, Watcher};
 pub(crate) use watches::{Feed, Watches};

@@ -1,14 +1,46 @@
 //! What all streams have in common: heartbeats, an age, the drain, the end of their token, and retries of reads from
 //! the store.
 
+use bytes::Bytes;
+use futures::StreamExt;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_runtime::retry::backoff;
 
 use super::config::WatchConfig;
+use super::service::{Resume, Watched};
 use super::stats::Stream;
 use crate::auth::Refusal;
+
+/// Makes the messages of one stream, framed for the wire, as fast as its client takes them.
+pub(crate) trait Watching: Send + Sized + 'static {
+    /// The clock of the stream.
+    fn pace(&mut self) -> &mut Pace;
+
+    /// Where to go on when the stream is ended without asking.
+    fn resume(&self) -> Resume;
+
+    /// The next message; `None` when the stream ends well. Not called any more after that, after an error, or when the
+    /// stream [is over](Pace::over).
+    fn step(&mut self) -> impl Future<Output = Option<Result<Bytes, Status>>> + Send;
+
+    /// All messages.
+    fn watched(self) -> Watched {
+        let resume = self.resume();
+        let messages = futures::stream::unfold(self, async |mut watcher| {
+            if watcher.pace().closed {
+                return watcher.pace().last_word().map(|status| (Err(status), watcher));
+            }
+            let message = watcher.step().await;
+            let pace = watcher.pace();
+            pace.last_sent = Instant::now();
+            pace.closed |= !matches!(message, Some(Ok(_)));
+            message.map(|message| (message, watcher))
+        });
+        Watched { messages: messages.boxed(), resume }
+    }
+}
 
 /// Why a stream ends from outside.
 pub(crate) struct Until {
@@ -19,11 +51,13 @@ pub(crate) struct Until {
 }
 
 /// The clock of one stream.
-pub(super) struct Pace {
+pub(crate) struct Pace {
     heartbeat: Duration,
     last_sent: Instant,
     close_at: Instant,
     until: Until,
+    /// Nothing more will be sent, except why.
+    closed: bool,
     /// The resume hint was sent because the token expired.
     expired: bool,
     /// Reads that failed in a row, and when to retry.
@@ -43,6 +77,7 @@ impl Pace {
             last_sent: now,
             close_at: until.expires_at.map_or(now + age, |expires_at| expires_at.min(now + age)),
             until,
+            closed: false,
             expired: false,
             failures: 0,
             retry_at: None,
@@ -50,12 +85,7 @@ impl Pace {
         }
     }
 
-    /// Something was sent to the client.
-    pub(super) fn sent(&mut self) {
-        self.last_sent = Instant::now();
-    }
-
-    /// Why the stream must be closed with a resume hint now. Counts the hint.
+    /// Why the stream must be closed with a resume hint now. Counts the hint, and nothing follows it.
     pub(super) fn over(&mut self) -> Option<&'static str> {
         let now = Instant::now();
         self.expired = self.until.expires_at.is_some_and(|at| now >= at);
@@ -65,12 +95,13 @@ impl Pace {
             () if now >= self.close_at => "age",
             () => return None,
         };
+        self.closed = true;
         self.stream.stats().hint(reason);
         Some(reason)
     }
 
     /// The status with which a closed stream ends; none if it ends without an error.
-    pub(super) fn last_word(&mut self) -> Option<Status> {
+    fn last_word(&mut self) -> Option<Status> {
         std::mem::take(&mut self.expired).then(|| Refusal::Expired.into())
     }
 
@@ -114,13 +145,13 @@ impl Pace {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::stats::Stats;
+    use super::super::stats::{Kind, Stats};
     use super::*;
 
     /// Once, a time of the retry that had passed was kept, and the stream looped without waiting until the next read.
     #[tokio::test(start_paused = true)]
     async fn a_stream_that_has_recovered_waits() {
-        let stream = Stream::of_a_run(&Arc::new(Stats::default()));
+        let stream = Stream::new(&Arc::new(Stats::default()), Kind::Run);
         let until = Until { drain: CancellationToken::new(), expires_at: None };
         let mut pace = Pace::new(&WatchConfig::default(), until, stream);
         pace.failed();

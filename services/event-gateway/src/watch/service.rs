@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use prost::Message;
@@ -46,12 +46,6 @@ pub(crate) async fn respond<R: Message + Default>(
     request: Request<axum::body::Body>,
     watch: impl AsyncFnOnce(R, Option<Instant>) -> Result<Watched, Status>,
 ) -> Response<Body> {
-    let grpc = request.headers().get(header::CONTENT_TYPE);
-    if !grpc.is_some_and(|t| t.as_bytes().starts_with(b"application/grpc")) {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return response;
-    }
     let expires_at = Caller::of(request.extensions()).expires_at;
     let watched = match read(request.into_body()).await {
         Ok(request) => watch(request, expires_at).await,

@@ -6,12 +6,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tree_agent_fanout::Fanout;
 use tree_agent_runtime::Metrics;
 
+/// What a stream is of.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Run,
+    Document,
+    List,
+}
+
+const KINDS: [&str; 3] = ["run", "document", "list"];
+/// Why streams are closed with a resume hint.
+const REASONS: [&str; 3] = ["drain", "age", "token"];
+
 /// Counters of all streams of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    run_streams: AtomicU64,
-    document_streams: AtomicU64,
-    list_streams: AtomicU64,
+    open: [AtomicU64; 3],
     opened: AtomicU64,
     delivered: AtomicU64,
     /// Reads of the log for all watchers of a run, after something was missed.
@@ -22,20 +32,15 @@ pub(crate) struct Stats {
     pub(super) log_reads: AtomicU64,
     /// Watchers that were live and fell behind the recent events of their run.
     pub(super) moved_back: AtomicU64,
-    drained: AtomicU64,
-    aged: AtomicU64,
-    expired: AtomicU64,
+    hints: [AtomicU64; 3],
 }
 
 impl Stats {
     /// A resume hint is sent.
     pub(super) fn hint(&self, reason: &str) {
-        let counter = match reason {
-            "drain" => &self.drained,
-            "token" => &self.expired,
-            _ => &self.aged,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some(at) = REASONS.iter().position(|known| *known == reason) {
+            self.hints[at].fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Adds what was counted.
@@ -44,15 +49,15 @@ impl Stats {
             let stats = self.clone();
             move || field(&stats).load(Ordering::Relaxed) as f64
         };
-        let (runs, documents) = (read(|s| &s.run_streams), read(|s| &s.document_streams));
-        let lists = read(|s| &s.list_streams);
-        metrics.gauges("tree_agent_gateway_streams", "Streams that are open", move || {
-            vec![
-                (vec![("kind", "run".to_owned())], runs()),
-                (vec![("kind", "document".to_owned())], documents()),
-                (vec![("kind", "list".to_owned())], lists()),
-            ]
-        });
+        let each = |name: &'static str, values: [&'static str; 3], field: fn(&Self) -> &[AtomicU64; 3]| {
+            let stats = self.clone();
+            move || {
+                let counted = values.into_iter().zip(field(&stats));
+                counted.map(|(v, n)| (vec![(name, v.to_owned())], n.load(Ordering::Relaxed) as f64)).collect()
+            }
+        };
+        let open = each("kind", KINDS, |s| &s.open);
+        metrics.gauges("tree_agent_gateway_streams", "Streams that are open", open);
         metrics.counter("tree_agent_gateway_streams_opened", "Streams opened", read(|s| &s.opened));
         metrics.counter(
             "tree_agent_gateway_events_delivered",
@@ -84,46 +89,25 @@ impl Stats {
             "Times that a live watcher was too slow and had to go on from the log",
             read(|s| &s.moved_back),
         );
-        let (drained, aged, expired) = (read(|s| &s.drained), read(|s| &s.aged), read(|s| &s.expired));
-        metrics.counters("tree_agent_gateway_resume_hints", "Streams closed with a resume hint", move || {
-            vec![
-                (vec![("reason", "drain".to_owned())], drained()),
-                (vec![("reason", "age".to_owned())], aged()),
-                (vec![("reason", "token".to_owned())], expired()),
-            ]
-        });
+        let hints = each("reason", REASONS, |s| &s.hints);
+        metrics.counters("tree_agent_gateway_resume_hints", "Streams closed with a resume hint", hints);
     }
 }
 
 /// One stream, counted while it is there.
 pub(crate) struct Stream {
     stats: Arc<Stats>,
-    open: fn(&Stats) -> &AtomicU64,
+    kind: Kind,
     /// Events that were sent and are not yet counted: counting each one would make all streams of a busy gateway
     /// write to the same few bytes.
     delivered: u64,
 }
 
 impl Stream {
-    /// A stream of `WatchRun`.
-    pub(crate) fn of_a_run(stats: &Arc<Stats>) -> Self {
-        Self::new(stats, |stats| &stats.run_streams)
-    }
-
-    /// A stream of `WatchDocument`.
-    pub(crate) fn of_a_document(stats: &Arc<Stats>) -> Self {
-        Self::new(stats, |stats| &stats.document_streams)
-    }
-
-    /// A stream of `WatchRuns`.
-    pub(crate) fn of_the_list(stats: &Arc<Stats>) -> Self {
-        Self::new(stats, |stats| &stats.list_streams)
-    }
-
-    fn new(stats: &Arc<Stats>, open: fn(&Stats) -> &AtomicU64) -> Self {
-        open(stats).fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(stats: &Arc<Stats>, kind: Kind) -> Self {
+        stats.open[kind as usize].fetch_add(1, Ordering::Relaxed);
         stats.opened.fetch_add(1, Ordering::Relaxed);
-        Self { stats: stats.clone(), open, delivered: 0 }
+        Self { stats: stats.clone(), kind, delivered: 0 }
     }
 
     /// The counters of all streams.
@@ -147,7 +131,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.settle();
-        (self.open)(&self.stats).fetch_sub(1, Ordering::Relaxed);
+        self.stats.open[self.kind as usize].fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -165,7 +149,7 @@ mod tests {
             let text = metrics.text();
             assert!(text.lines().any(|l| l == line), "{line} is missing:\n{text}");
         };
-        let (mut run, document) = (Stream::of_a_run(&stats), Stream::of_a_document(&stats));
+        let (mut run, document) = (Stream::new(&stats, Kind::Run), Stream::new(&stats, Kind::Document));
         run.deliver();
         run.deliver();
         run.settle();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::StreamExt;
 use tonic::Status;
 use tree_agent_contract::RunId;
 use tree_agent_proto::v1 as pb;
@@ -16,10 +15,10 @@ use super::config::WatchConfig;
 use super::filter::EventFilter;
 use super::frame::{self, Frame};
 use super::hub::Taken;
-use super::pace::{Pace, Until};
+use super::pace::{Pace, Until, Watching};
 use super::room::Room;
-use super::service::{Resume, Watched};
-use super::stats::Stream;
+use super::service::Resume;
+use super::stats::{Kind, Stream};
 use super::watches::Feed;
 use crate::errors;
 
@@ -28,7 +27,7 @@ const PAGE: usize = 128;
 /// Events in a row that do not match the filter, after which the client is told how far the log was looked at.
 const SKIPPED: u64 = 500;
 
-/// Where a stream begins.
+/// Where a stream begins, and where it has come to.
 pub(crate) struct Start {
     pub(crate) run: RunId,
     /// The last event that the client has.
@@ -45,18 +44,13 @@ pub(crate) struct Start {
     pub(crate) filter: EventFilter,
 }
 
-/// Makes the messages of one stream, framed for the wire, as fast as the client takes them.
+/// The stream of one client.
 pub(crate) struct Watcher {
     feed: Feed,
     store: Arc<dyn Store>,
-    run: RunId,
-    cursor: u64,
-    /// The cursor, for whoever ends the stream without asking.
+    at: Start,
+    /// The last event that the client has, for whoever ends the stream without asking.
     position: Arc<AtomicU64>,
-    head: u64,
-    is_final: bool,
-    snapshot: Option<Bytes>,
-    filter: EventFilter,
     /// Events in a row that were not sent.
     skipped: u64,
     /// Taken from the window or the log, not yet sent.
@@ -64,98 +58,52 @@ pub(crate) struct Watcher {
     caught_up: bool,
     /// What it was sent last came from the window.
     live: bool,
-    /// The run's last event has been sent.
-    ended: bool,
-    /// Nothing more will be sent.
-    closed: bool,
     pace: Pace,
 }
 
-impl Watcher {
-    pub(crate) fn new(
-        start: Start,
-        feed: Feed,
-        store: Arc<dyn Store>,
-        config: &WatchConfig,
-        until: Until,
-    ) -> Self {
-        let pace = Pace::new(config, until, Stream::of_a_run(&feed.stats));
-        Self {
-            feed,
-            store,
-            run: start.run,
-            cursor: start.after_seq,
-            position: Arc::new(AtomicU64::new(start.after_seq)),
-            head: start.head,
-            is_final: start.is_final,
-            snapshot: start.snapshot,
-            filter: start.filter,
-            skipped: 0,
-            ready: VecDeque::new(),
-            caught_up: false,
-            live: false,
-            ended: start.ended,
-            closed: false,
-            pace,
-        }
+impl Watching for Watcher {
+    fn pace(&mut self) -> &mut Pace {
+        &mut self.pace
     }
 
-    /// All messages.
-    pub(crate) fn watched(self) -> Watched {
-        let resume = Resume { position: self.position.clone(), hint: Box::new(hint) };
-        let messages = futures::stream::unfold(self, async |mut watcher| {
-            let message = watcher.next().await?;
-            Some((message, watcher))
-        });
-        Watched { messages: messages.boxed(), resume }
-    }
-
-    /// The next message; `None` when the stream ends well.
-    async fn next(&mut self) -> Option<Result<Bytes, Status>> {
-        if self.closed {
-            return self.pace.last_word().map(Err);
-        }
-        let message = self.step().await;
-        self.pace.sent();
-        message
+    fn resume(&self) -> Resume {
+        Resume { position: self.position.clone(), hint: Box::new(hint) }
     }
 
     async fn step(&mut self) -> Option<Result<Bytes, Status>> {
-        if let Some(snapshot) = self.snapshot.take() {
+        if let Some(snapshot) = self.at.snapshot.take() {
             return Some(Ok(snapshot));
         }
         loop {
-            if !self.caught_up && self.cursor >= self.head {
+            if !self.caught_up && self.at.after_seq >= self.at.head {
                 self.caught_up = true;
-                return Some(Ok(frame::encode(Message::CaughtUp(pb::CaughtUp { seq: self.cursor }))));
+                return Some(Ok(frame::encode(Message::CaughtUp(pb::CaughtUp { seq: self.at.after_seq }))));
             }
-            if self.ended {
-                self.closed = true;
+            if self.at.ended {
                 return None;
             }
             if let Some(reason) = self.pace.over() {
-                return Some(Ok(self.close(reason)));
+                return Some(Ok(hint(self.at.after_seq, reason)));
             }
             if let Some(frame) = self.ready.pop_front() {
-                self.cursor = frame.seq;
+                self.at.after_seq = frame.seq;
                 self.position.store(frame.seq, Ordering::Relaxed);
                 // A fork may share the end of another run, and go on behind it.
-                self.ended = frame.seq >= self.head && (frame.last || self.is_final);
-                if self.filter.passes(&frame.bytes) {
+                self.at.ended = frame.seq >= self.at.head && (frame.last || self.at.is_final);
+                if self.at.filter.passes(&frame.bytes) {
                     self.skipped = 0;
                     self.pace.stream().deliver();
                     return Some(Ok(frame.bytes));
                 }
                 self.skipped += 1;
                 // So that a client that resumes need not have it all looked at again.
-                if self.skipped == SKIPPED || self.ended {
+                if self.skipped == SKIPPED || self.at.ended {
                     self.skipped = 0;
                     return Some(Ok(self.heartbeat()));
                 }
                 continue;
             }
             if let Err(status) = self.fill().await {
-                self.closed = true;
                 return Some(Err(status));
             }
             if self.ready.is_empty()
@@ -165,18 +113,33 @@ impl Watcher {
             }
         }
     }
+}
+
+impl Watcher {
+    pub(crate) fn new(
+        at: Start,
+        feed: Feed,
+        store: Arc<dyn Store>,
+        config: &WatchConfig,
+        until: Until,
+    ) -> Self {
+        let pace = Pace::new(config, until, Stream::new(&feed.stats, Kind::Run));
+        let position = Arc::new(AtomicU64::new(at.after_seq));
+        let ready = VecDeque::new();
+        Self { feed, store, at, position, skipped: 0, ready, caught_up: false, live: false, pace }
+    }
 
     /// Takes the next events from the window, or from the log when the window does not reach back far enough.
     async fn fill(&mut self) -> Result<(), Status> {
         // Before looking, so that a change in between is not missed.
         self.feed.head.mark_seen();
         self.pace.stream().settle();
-        match self.feed.hub.after(self.cursor) {
+        match self.feed.hub.after(self.at.after_seq) {
             Taken::Frames(frames) => {
                 self.live = true;
                 self.make_ready(frames);
             }
-            Taken::Nothing if self.cursor >= self.head => {}
+            Taken::Nothing if self.at.after_seq >= self.at.head => {}
             Taken::Older | Taken::Nothing => return self.read().await,
         }
         self.pace.recovered();
@@ -199,20 +162,21 @@ impl Watcher {
         if std::mem::take(&mut self.live) {
             stats.moved_back.fetch_add(1, Ordering::Relaxed);
         }
-        match self.store.read(self.run, self.cursor, PAGE).await {
+        match self.store.read(self.at.run, self.at.after_seq, PAGE).await {
             Ok(events) if !events.is_empty() => {
                 self.pace.recovered();
-                let next = (self.cursor + 1..).zip(&events).take_while(|(seq, event)| event.seq == *seq);
+                let next =
+                    (self.at.after_seq + 1..).zip(&events).take_while(|(seq, event)| event.seq == *seq);
                 self.make_ready(next.map(|(_, event)| Frame::of(event)));
                 return match self.ready.is_empty() {
-                    true => Err(errors::gap(self.run, self.cursor, events[0].seq)),
+                    true => Err(errors::gap(self.at.run, self.at.after_seq, events[0].seq)),
                     false => Ok(()),
                 };
             }
             // The head says that there is more: whatever answers lags behind.
             Ok(_) => {}
             Err(error) if error.is_transient() => {
-                tracing::debug!(run = %self.run, "cannot read the log: {error}");
+                tracing::debug!(run = %self.at.run, "cannot read the log: {error}");
             }
             Err(error) => return Err(errors::store(error)),
         }
@@ -226,13 +190,8 @@ impl Watcher {
     }
 
     fn heartbeat(&self) -> Bytes {
-        let head_seq = self.feed.hub.head().max(self.cursor).max(self.head);
-        frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq, seq: self.cursor }))
-    }
-
-    fn close(&mut self, reason: &str) -> Bytes {
-        self.closed = true;
-        hint(self.cursor, reason)
+        let head_seq = self.feed.hub.head().max(self.at.after_seq).max(self.at.head);
+        frame::encode(Message::Heartbeat(pb::Heartbeat { head_seq, seq: self.at.after_seq }))
     }
 }
 

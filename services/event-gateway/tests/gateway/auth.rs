@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::common::driver::TestDriver;
 use crate::common::{Gateway, SOON, field};
 use http::{Request, header};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use tempfile::TempDir;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Status, Streaming};
@@ -33,17 +30,12 @@ const SHORT: Duration = Duration::from_secs(3);
 
 /// A call over plain HTTP, with what is said of it.
 async fn plain(guarded: &Guarded, token: &str) -> (u16, String) {
-    let request =
-        Request::post(format!("http://{}/treeagent.v1.RunService/ListRuns", guarded.gateway.address))
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::AUTHORIZATION, format!("Bearer {token}"))
-            .body(Full::<bytes::Bytes>::from("{}"))
-            .unwrap();
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
+    let request = Request::post("/")
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::AUTHORIZATION, format!("Bearer {token}"));
+    let response = guarded.gateway.send(request, "/treeagent.v1.RunService/ListRuns", "{}").await;
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
-    let status = response.status().as_u16();
-    (status, String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap())
+    (response.status().as_u16(), String::from_utf8(response.into_body().into()).unwrap())
 }
 
 #[tokio::test]
@@ -171,28 +163,26 @@ async fn every_service_but_health_asks_for_a_token() {
 #[tokio::test]
 async fn browsers_can_read_a_refusal_and_the_page_is_open() {
     let guarded = Guarded::start().await;
-    let client = Client::builder(TokioExecutor::new()).build_http::<Full<bytes::Bytes>>();
-    let url = format!("http://{}", guarded.gateway.address);
-    let page = client.get(format!("{url}/runs").parse().unwrap()).await.unwrap();
+    let page = guarded.gateway.send(Request::get("/"), "/runs", "").await;
     assert_eq!(page.status(), 200);
-    let call = |token: Option<String>| {
-        let mut request = Request::post(format!("{url}/treeagent.v1.RunService/ListRuns"))
+    let call = async |token: Option<String>| {
+        let mut request = Request::post("/")
             .header(header::CONTENT_TYPE, "application/grpc-web+proto")
             .header(header::ORIGIN, "http://localhost:5173");
         if let Some(token) = token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        client.request(request.body(Full::new(bytes::Bytes::from_static(&[0; 5]))).unwrap())
+        guarded.gateway.send(request, "/treeagent.v1.RunService/ListRuns", &[0; 5][..]).await
     };
-    let refused = call(None).await.unwrap();
+    let refused = call(None).await;
     assert_eq!(refused.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "http://localhost:5173");
     assert_eq!(refused.headers()["grpc-status"], "16");
     assert!(refused.headers().contains_key("grpc-status-details-bin"));
     let exposed = refused.headers()[header::ACCESS_CONTROL_EXPOSE_HEADERS].to_str().unwrap();
     assert!(exposed.contains("grpc-status-details-bin"), "{exposed}");
-    let answered = call(Some(guarded.issuer.token("ann", HOUR))).await.unwrap();
+    let answered = call(Some(guarded.issuer.token("ann", HOUR))).await;
     assert!(!answered.headers().contains_key("grpc-status"), "{:?}", answered.headers());
-    let body = answered.into_body().collect().await.unwrap().to_bytes();
+    let body = answered.into_body();
     assert!(String::from_utf8_lossy(&body).contains("grpc-status:0"), "{body:?}");
     guarded.gateway.stop().await;
 }

@@ -5,9 +5,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,14 +30,8 @@ async fn post_to(
     content_type: &str,
     body: impl Into<Bytes>,
 ) -> Response<Bytes> {
-    let request = Request::post(format!("http://{}/{path}", gateway.address))
-        .header(header::CONTENT_TYPE, content_type)
-        .body(Full::new(body.into()))
-        .unwrap();
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
-    let (parts, body) = response.into_parts();
-    Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+    let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
+    gateway.send(request, &format!("/{path}"), body).await
 }
 
 async fn call(gateway: &Gateway, method: &str, body: Value) -> (StatusCode, Value) {
@@ -243,17 +234,15 @@ async fn the_server_says_what_it_is_and_what_a_run_may_use() {
 
 /// A call over which something goes wrong before a service sees it, with headers of its own.
 async fn refused(gateway: &Gateway, headers: &[(&str, &str)], body: &str) -> (StatusCode, Value) {
-    let mut request = Request::post(format!("http://{}/treeagent.v1.RunService/ListRuns", gateway.address))
-        .header(header::CONTENT_TYPE, "application/json");
+    let mut request = Request::post("/").header(header::CONTENT_TYPE, "application/json");
     for (name, value) in headers {
         request = request.header(*name, *value);
     }
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let request = client.request(request.body(Full::new(Bytes::from(body.to_owned()))).unwrap());
-    let (parts, body) = tokio::time::timeout(SOON, request).await.unwrap().unwrap().into_parts();
+    let path = "/treeagent.v1.RunService/ListRuns";
+    let (parts, body) = gateway.send(request, path, body.to_owned()).await.into_parts();
     assert_eq!(parts.headers[header::CONTENT_TYPE], "application/json", "{parts:?}");
     assert!(!parts.headers.keys().any(|name| name.as_str().starts_with("grpc-")), "{parts:?}");
-    (parts.status, serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap())
+    (parts.status, serde_json::from_slice(&body).unwrap())
 }
 
 #[tokio::test]

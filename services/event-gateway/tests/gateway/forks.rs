@@ -257,8 +257,8 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     for validate_only in [true, false] {
         let request = ForkRunRequest { edits: vec![retry.clone()], validate_only, ..Default::default() };
         let refused = fork(request).await.unwrap_err();
-        assert_eq!((refused.code(), field(&refused).as_str()), (Code::InvalidArgument, "edits"));
-        for part in ["leave max_nodes as it is", "leave max_tokens as it is", "TREE_AGENT_MAX_NODES"] {
+        assert_eq!((refused.code(), field(&refused).as_str()), (Code::InvalidArgument, "run_id"));
+        for part in ["has max_nodes ", "has max_tokens without limit", "TREE_AGENT_MAX_NODES"] {
             assert!(refused.message().contains(part), "{part} is missing: {refused:?}");
         }
     }
@@ -288,10 +288,9 @@ async fn a_fork_keeps_within_the_maxima_of_the_server_that_makes_it() {
     let refused = fork(request(vec![band])).await.unwrap_err();
     assert_eq!(field(&refused), "edits[1].plan.bands[0].steps[0].search.max_depth", "{refused:?}");
     assert!(refused.message().contains("search.max_nodes"), "{refused:?}");
-    // Before what is in a list is read, its length is checked.
     let refused = fork(request(vec![BandEdit::default(); 65])).await.unwrap_err();
     assert_eq!(field(&refused), "edits[1].plan.bands", "{refused:?}");
-    assert!(refused.message().contains("has 65 entries; at most 64 are allowed"), "{refused:?}");
+    assert!(refused.message().contains("is 65; must be between 1 and 64"), "{refused:?}");
     strict.stop().await;
     // What no edit can lower needs another run.
     let maxima = Maxima { depth: 1, attempts: 1, ..Maxima::default() };

@@ -2,8 +2,8 @@
 
 use crate::common::{Gateway, Mode, SOON};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Full};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use prost::Message;
@@ -16,20 +16,6 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, server_reflection_request::MessageRequest};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::*;
-
-async fn http(
-    gateway: &Gateway,
-    request: http::request::Builder,
-    path: &str,
-    body: Bytes,
-) -> Response<Bytes> {
-    let request: Request<Full<Bytes>> =
-        request.uri(format!("http://{}{path}", gateway.address)).body(Full::new(body)).unwrap();
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
-    let (parts, body) = response.into_parts();
-    Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
-}
 
 fn framed(message: &impl Message) -> Bytes {
     let mut buffer = BytesMut::new();
@@ -58,7 +44,7 @@ fn unframed(mut body: Bytes) -> (Vec<Bytes>, String) {
 async fn web(gateway: &Gateway, method: &str, message: &impl Message) -> (Vec<Bytes>, String) {
     let request = Request::post("/").header(header::CONTENT_TYPE, "application/grpc-web+proto");
     let request = request.header(header::ORIGIN, "http://localhost:5173");
-    let response = http(gateway, request, &format!("/treeagent.v1.{method}"), framed(message)).await;
+    let response = gateway.send(request, &format!("/treeagent.v1.{method}"), framed(message)).await;
     assert_eq!(response.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "http://localhost:5173");
     assert_eq!(response.version(), http::Version::HTTP_11);
     if let Some(status) = response.headers().get("grpc-status") {
@@ -97,9 +83,9 @@ async fn other_sites_may_not_call() {
             .header(header::ACCESS_CONTROL_REQUEST_HEADERS, "content-type,x-grpc-web")
     };
     let path = "/treeagent.v1.RunService/CreateRun";
-    let ours = http(&gateway, ask("http://127.0.0.1:5173"), path, Bytes::new()).await;
+    let ours = gateway.send(ask("http://127.0.0.1:5173"), path, Bytes::new()).await;
     assert_eq!(ours.headers()[header::ACCESS_CONTROL_ALLOW_ORIGIN], "http://127.0.0.1:5173");
-    let theirs = http(&gateway, ask("https://example.org"), path, Bytes::new()).await;
+    let theirs = gateway.send(ask("https://example.org"), path, Bytes::new()).await;
     assert!(!theirs.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN));
     gateway.stop().await;
 }
@@ -108,23 +94,23 @@ async fn other_sites_may_not_call() {
 async fn pages_are_html_under_a_strict_policy() {
     let gateway = Gateway::start(Config::default()).await;
     for path in ["/", "/runs", "/runs/0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b", "/projects"] {
-        let page = http(&gateway, Request::get("/"), path, Bytes::new()).await;
+        let page = gateway.send(Request::get("/"), path, Bytes::new()).await;
         assert_eq!(page.status(), StatusCode::OK, "{path}");
         assert!(page.headers()[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
         let policy = page.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.contains("script-src 'self';"), "{policy}");
         assert!(page.body().starts_with(b"<!doctype html>"), "{path}");
     }
-    let missing = http(&gateway, Request::get("/"), "/assets/nothing.js", Bytes::new()).await;
+    let missing = gateway.send(Request::get("/"), "/assets/nothing.js", Bytes::new()).await;
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
-    let posted = http(&gateway, Request::post("/"), "/", Bytes::new()).await;
+    let posted = gateway.send(Request::post("/"), "/", Bytes::new()).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(posted.headers()[header::ALLOW], "GET, HEAD");
     let call = "/treeagent.v1.RunService/ListRuns";
     let grpc_web =
         |request: http::request::Builder| request.header(header::CONTENT_TYPE, "application/grpc-web");
     for request in [Request::get("/"), Request::put("/"), Request::delete("/"), grpc_web(Request::put("/"))] {
-        let refused = http(&gateway, request, call, Bytes::new()).await;
+        let refused = gateway.send(request, call, Bytes::new()).await;
         assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(refused.headers()[header::ALLOW], "POST");
     }
@@ -189,7 +175,7 @@ async fn requests_of_other_sites_do_nothing() {
     {
         let request = Request::post("/").header(header::CONTENT_TYPE, "application/grpc-web+proto");
         let request = request.header(header::ORIGIN, origin);
-        let answer = http(&gateway, request, "/treeagent.v1.RunService/CreateRun", framed(&create)).await;
+        let answer = gateway.send(request, "/treeagent.v1.RunService/CreateRun", framed(&create)).await;
         assert_eq!(answer.status(), expected, "{origin}");
     }
     let runs = gateway.runs().list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
@@ -201,7 +187,7 @@ async fn requests_of_other_sites_do_nothing() {
 async fn a_foreign_name_that_resolves_to_this_machine_is_not_ours() {
     let gateway = Gateway::start(Config::default()).await;
     let request = Request::get("/").header(header::HOST, "evil.example:7400");
-    assert_eq!(http(&gateway, request, "/", Bytes::new()).await.status(), StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(gateway.send(request, "/", Bytes::new()).await.status(), StatusCode::MISDIRECTED_REQUEST);
     gateway.stop().await;
 }
 
@@ -242,38 +228,33 @@ async fn health_is_red_only_for_what_is_needed() {
 async fn a_content_type_that_is_not_spoken_is_refused_with_those_that_are() {
     let gateway = Gateway::start(Config::default()).await;
     let path = "/treeagent.v1.RunService/ListRuns";
-    for (content_type, what) in [
-        ("application/grpc+json", "application/grpc+json is not supported"),
-        ("application/grpc-web+json", "application/grpc-web+json is not supported"),
-        ("application/grpc-web+proto; charset=utf-8", "is not supported"),
-        ("application/connect+json", "application/connect+json is not supported"),
-        ("application/grpc", "gRPC needs HTTP/2"),
-        ("application/x-www-form-urlencoded", "application/x-www-form-urlencoded is not supported"),
-        ("text/plain", "text/plain is not supported"),
-        ("", "the request has no content type"),
+    for content_type in [
+        "application/grpc+json",
+        "application/grpc-web+json",
+        "application/grpc-web+proto; charset=utf-8",
+        "application/connect+json",
+        // It needs HTTP/2.
+        "application/grpc",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+        "",
     ] {
         let request = Request::post("/").header(header::CONTENT_TYPE, content_type);
-        let refused = http(&gateway, request, path, framed(&ListRunsRequest::default())).await;
+        let refused = gateway.send(request, path, framed(&ListRunsRequest::default())).await;
         assert_eq!(refused.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE, "{content_type}");
         let text = String::from_utf8_lossy(refused.body()).into_owned();
-        assert!(text.contains(what) && text.contains("supported are"), "{content_type}: {text}");
+        let what = format!("the content type {content_type:?} is not supported over HTTP/1.1; supported are");
+        assert!(text.contains(&what), "{content_type}: {text}");
     }
     // A gRPC library reads the headers.
     let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
-    for (content_type, encoding, reason) in [
-        ("application/grpc+json", "identity", "UNSUPPORTED_CONTENT_TYPE"),
-        ("application/grpc", "gzip", "UNIMPLEMENTED"),
-    ] {
-        let request = Request::post(format!("http://{}{path}", gateway.address))
-            .header(header::CONTENT_TYPE, content_type)
-            .header("grpc-encoding", encoding)
-            .body(Full::new(framed(&ListRunsRequest::default())))
-            .unwrap();
-        let refused = client.request(request).await.unwrap();
-        let status = tonic::Status::from_header_map(refused.headers()).expect("a status");
-        assert_eq!(status.code(), tonic::Code::Unimplemented, "{content_type} {encoding}");
-        let details = tonic_types::StatusExt::get_error_details(&status);
-        assert_eq!(details.error_info().expect("an ErrorInfo").reason, reason, "{status:?}");
-    }
+    let request = Request::post(format!("http://{}{path}", gateway.address))
+        .header(header::CONTENT_TYPE, "application/grpc")
+        .header("grpc-encoding", "gzip")
+        .body(Full::new(framed(&ListRunsRequest::default())))
+        .unwrap();
+    let refused = client.request(request).await.unwrap();
+    let status = tonic::Status::from_header_map(refused.headers()).expect("a status");
+    assert_eq!(status.code(), tonic::Code::Unimplemented);
     gateway.stop().await;
 }

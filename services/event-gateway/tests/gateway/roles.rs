@@ -3,11 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::common::{Gateway, SOON};
+use crate::common::Gateway;
 use http::{Request, StatusCode, header};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor, MethodDescriptor};
 use serde_json::{Map, Value, json};
 use tree_agent_contract::{RunContext, RunId};
@@ -136,18 +133,14 @@ impl World {
         path: &str,
         body: &Value,
     ) -> (StatusCode, String) {
-        let mut request = Request::post(format!("http://{}/{path}", self.gateway.address))
+        let mut request = Request::post("/")
             .header(header::CONTENT_TYPE, "application/json")
             .header(header::AUTHORIZATION, authorization);
         if let Some(run) = run {
             request = request.header(RUN_ID, run);
         }
-        let request = request.body(Full::<bytes::Bytes>::from(body.to_string())).unwrap();
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        (parts.status, String::from_utf8_lossy(&body).into_owned())
+        let response = self.gateway.send(request, &format!("/{path}"), body.to_string()).await;
+        (response.status(), String::from_utf8_lossy(response.body()).into_owned())
     }
 
     /// A call of a method of `DocumentService` or `ProjectService` that succeeds.

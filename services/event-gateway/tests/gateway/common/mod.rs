@@ -8,6 +8,11 @@ mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Response;
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -69,6 +74,21 @@ impl Gateway {
 
     pub fn projects(&self) -> ProjectServiceClient<Peers> {
         ProjectServiceClient::new(self.connect())
+    }
+
+    /// A request over HTTP/1.1, on a connection of its own.
+    pub async fn send(
+        &self,
+        request: http::request::Builder,
+        path: &str,
+        body: impl Into<Bytes>,
+    ) -> Response<Bytes> {
+        let request = request.uri(format!("http://{}{path}", self.address));
+        let request = request.body(Full::new(body.into())).unwrap();
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        let response = tokio::time::timeout(SOON, client.request(request)).await.unwrap().unwrap();
+        let (parts, body) = response.into_parts();
+        Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
     }
 
     pub async fn create_run(&self, objective: &str) -> pb::Run {
