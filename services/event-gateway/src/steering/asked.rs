@@ -18,8 +18,11 @@ pub(crate) struct Asked {
     request_id: String,
     expected_seq: Option<u64>,
     validate_only: bool,
-    action: Box<dyn FnOnce(&mut Context<'_>) -> Option<Action> + Send>,
+    action: MakeAction,
 }
+
+/// Makes the action of a request; none if a field is wrong that the action needs.
+type MakeAction = Box<dyn FnOnce(&mut Context<'_>) -> Option<Action> + Send>;
 
 /// What the action of a request depends on, and what is wrong with it.
 struct Context<'a> {
