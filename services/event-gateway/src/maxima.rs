@@ -206,8 +206,8 @@ impl Maxima {
             checks.require(has.as_ref().is_some_and(|has| *has <= max), "run_id", || {
                 let has = has.map_or_else(|| "without limit".to_owned(), |has| has.to_string());
                 format!(
-                    "has {budget} {has}; this server allows at most {max}, and a fork keeps it: add an edit that lowers it, \
-                     start a copy of the run, or let its operator raise TREE_AGENT_MAX_{variable}"
+                    "has {budget} {has}; this server allows at most {max}, and a fork keeps it: add an edit that \
+                     lowers it, start a copy of the run, or let its operator raise TREE_AGENT_MAX_{variable}"
                 )
             });
         }
@@ -279,7 +279,8 @@ fn within<T: Copy + Ord + Display>(
 
 fn too_much(asked: impl Display, max: impl Display, variable: &str) -> String {
     format!(
-        "is {asked}; this server allows at most {max}: ask for less, or have its operator raise TREE_AGENT_MAX_{variable}"
+        "is {asked}; this server allows at most {max}: ask for less, or have its operator raise \
+         TREE_AGENT_MAX_{variable}"
     )
 }
 

@@ -463,8 +463,8 @@ fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
     }
 }
 
-/// Looks at the events after `seq` up to `head` until `limit` of these types and this node are found, or enough have been
-/// looked at. Returns them, and the last event that was looked at.
+/// Looks at the events after `seq` up to `head` until `limit` of these types and this node are found, or enough have
+/// been looked at. Returns them, and the last event that was looked at.
 async fn scan(
     store: &dyn Store,
     run: RunId,

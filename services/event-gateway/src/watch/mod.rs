@@ -1,8 +1,8 @@
 //! Live runs: every event once, in order, to any number of clients.
 //!
 //! A [`Hub`](hub) per watched run keeps a window of recent events, each encoded once ([`frame`]); [`follow`] fills it
-//! from fan-out and from the log. A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the log when it is
-//! behind the window, so a slow client holds no memory and nobody up. [`Watches`](watches) owns the hubs and asks the
+//! from fan-out and from the log. A [`Watcher`](watcher) per client is a cursor: it takes from the window, or from the
+//! log when it is behind the window, so a slow client holds no memory and nobody up. [`Watches`](watches) owns the hubs and asks the
 //! store more than once a second for the heads of all watched runs, so that a deaf fan-out is noticed and bridged
 //! before an event is a second old. [`board`] follows the list of runs for all who watch it, and a [`ListWatcher`]
 //! tells one client what its filter shows. [`document`] follows one document of a run in the same way: the events say
