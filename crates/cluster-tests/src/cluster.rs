@@ -164,7 +164,7 @@ impl Cluster {
             ("TREE_AGENT_SCRIPTED", "on".to_owned()),
         ];
         let common = [
-            ("TREE_AGENT_LOG", "info,tree_agent_runtime::request=debug".to_owned()),
+            ("TREE_AGENT_LOG", "info,tree_agent_runtime::server::request=debug".to_owned()),
             ("TREE_AGENT_ROLE_TOKEN", SharedSecret::random().expose().to_owned()),
             ("NO_COLOR", "1".into()),
         ];

@@ -31,7 +31,7 @@ pub use offline::Offline;
 pub use scripted::{Artifacts, Fault, KEYS as SCRIPT_KEYS, Pick, Script, Scripted};
 pub use select::Models;
 pub use serve::{CallStream, ModelCheck, RoleInput, RoleServer};
-pub use service::{FORMER_CHECK_MODEL, ServiceConfig, ServiceError};
+pub use service::{ServiceConfig, ServiceError};
 
 /// Something that can play all roles.
 ///

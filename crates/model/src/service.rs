@@ -22,9 +22,6 @@ use tree_agent_runtime::server::{ServeError, ServerConfig};
 use crate::config::RoleConfig;
 use crate::serve::{CallStream, RoleServer};
 
-/// Where role services were asked about a model before 0.2.
-pub const FORMER_CHECK_MODEL: &str = "/treeagent.v1.ModelService/CheckModel";
-
 macro_rules! role_service {
     ($service:ident { $($method:ident, $stream:ident, $input:ident, $request:ident;)* }) => {
         #[tonic::async_trait]
@@ -101,9 +98,7 @@ impl RoleServer {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<(), ServeError> {
-        let server = server
-            .service_formerly_at(self.model_service(), &[FORMER_CHECK_MODEL])
-            .measure(|metrics| self.measure(metrics));
+        let server = server.service(self.model_service()).measure(|metrics| self.measure(metrics));
         server.drain(drain).serve_wrapped(listener, shutdown, |routes| token.guard(routes)).await
     }
 }

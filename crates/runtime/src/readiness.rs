@@ -6,9 +6,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
-use tonic_health::server::HealthReporter;
-
-use crate::health::BoundedHealth;
+use tonic_health::server::{HealthReporter, HealthService};
 
 /// The state behind `grpc.health.v1`. The overall status (service "") is SERVING while every required dependency works
 /// and the service does not drain. Each dependency has a status under its own name. Clones share state.
@@ -97,9 +95,11 @@ impl Readiness {
         levels
     }
 
-    /// The `grpc.health.v1` service.
+    /// The `grpc.health.v1` service. Nobody needs a token for it, so it takes only what a probe sends.
     pub fn service(&self) -> HealthServer<impl Health> {
-        HealthServer::new(BoundedHealth::new(self.reporter.clone()))
+        const MESSAGE_BYTES: usize = 4 * 1024;
+        let service = HealthService::from_health_reporter(self.reporter.clone());
+        HealthServer::new(service).max_decoding_message_size(MESSAGE_BYTES)
     }
 
     async fn report(&self, state: &State) {

@@ -1,157 +1,50 @@
 //! The server behind every port.
 //!
-//! `accept` accepts connections, `connection` serves one over its `socket`, [`crate::request`] checks (`hosts`,
-//! `origins`) and observes each request, `bodies` limits request bodies by their `framing`, `remainder` reads what
-//! services leave of them, `answers` limits the bytes that clients do not read, `public` limits health checks and
-//! reflection, and a `shared_limit` each holds for open requests and for the answers that their clients do not read
-//! (`unread`).
+//! `accept` accepts connections, `connection` serves one and `activity` says whether it is idle, `request` checks
+//! (`hosts`, `origins`) and observes each request and refuses it in the form of its `protocol`. The limits are those of
+//! the HTTP and gRPC libraries; `settings` says which of them can be set.
 
 mod accept;
-pub(crate) mod answers;
-mod args;
-pub(crate) mod bodies;
-pub(crate) mod connection;
-mod framing;
-pub(crate) mod hosts;
-pub(crate) mod origins;
-pub(crate) mod public;
-pub(crate) mod remainder;
-pub(crate) mod shared_limit;
-mod socket;
-pub(crate) mod unread;
+mod activity;
+mod connection;
+mod hosts;
+pub mod listen;
+mod origins;
+pub mod protocol;
+mod request;
+pub mod role_token;
+pub(crate) mod settings;
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::IntoResponse;
 use http::Request;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::Code;
 use tonic::body::Body;
 use tonic::server::NamedService;
 use tonic::service::Routes;
 use tower::Service;
 
-use self::accept::Slots;
-use self::answers::Answers;
-use self::bodies::Bodies;
 use self::connection::Port;
-use self::public::PublicRequests;
-use self::shared_limit::SharedLimit;
-use crate::metrics::Metrics;
-use crate::protocol::Protocol;
+use self::protocol::Protocol;
+use self::request::RequestPolicy;
+use crate::errors;
 use crate::readiness::Readiness;
-use crate::request::RequestPolicy;
-use crate::{errors, former_path, listen};
+use crate::telemetry::metrics::Metrics;
 
-pub use accept::Proxies;
-pub use answers::{OnDemand, Static};
-pub use args::ServerArgs;
-pub use bodies::BodyLimits;
 pub use hosts::Hosts;
 pub use origins::Origins;
+pub use settings::{ConnectionLimits, DRAIN, ServerArgs, ServerConfig};
 
-/// The default time that open calls have to end after shutdown.
-pub const DRAIN: Duration = Duration::from_secs(10);
-
-/// Everything that can be set for a port.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// The time that open calls have to end after shutdown. Default [`DRAIN`].
-    pub drain: Duration,
-    /// The address for metrics; `None` serves them on the port of the calls.
-    pub metrics: Option<SocketAddr>,
-    /// The names under which the server may be called, besides IP addresses and loopback names.
-    pub hosts: Hosts,
-    /// Which web pages, besides the server's own, may call from a browser.
-    pub origins: Origins,
-    /// Limits of connections.
-    pub connections: ConnectionLimits,
-    /// Limits of request bodies.
-    pub bodies: BodyLimits,
-    /// Bytes of all answers that their clients have not read yet. Default 256 MiB.
-    pub answer_bytes: usize,
-    /// Answers that may wait for their clients; beyond them the connection with the most is cut. Default 16,384.
-    pub unread_answers: usize,
-    /// Requests that may be open; beyond them the connection with the most is cut. Default 32,768.
-    pub open_requests: usize,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            drain: DRAIN,
-            metrics: None,
-            hosts: Hosts::default(),
-            origins: Origins::default(),
-            connections: ConnectionLimits::default(),
-            bodies: BodyLimits::default(),
-            answer_bytes: answers::BUDGET_BYTES,
-            unread_answers: unread::ANSWERS,
-            open_requests: connection::REQUESTS,
-        }
-    }
-}
-
-impl ServerConfig {
-    fn policy(&self, message_bytes: fn(&str) -> usize, counts_bodies: bool) -> Arc<RequestPolicy> {
-        Arc::new(RequestPolicy {
-            hosts: self.hosts.clone(),
-            origins: self.origins.clone(),
-            bodies: Bodies::new(self.bodies),
-            answers: Answers::new(self.answer_bytes),
-            unread: SharedLimit::new(self.unread_answers, "TREE_AGENT_UNREAD_ANSWERS"),
-            requests: SharedLimit::new(self.open_requests, "TREE_AGENT_OPEN_REQUESTS"),
-            public: PublicRequests::default(),
-            message_bytes,
-            counts_bodies,
-        })
-    }
-}
-
-/// Limits of connections.
-#[derive(Clone, Debug)]
-pub struct ConnectionLimits {
-    /// Connections that may be open; further clients wait. Default 10,000, and never more than three quarters of the
-    /// files that the process may have open.
-    pub total: usize,
-    /// Connections that one address may have open; further ones are closed at once. Loopback and `proxies` have no such
-    /// limit. Default 256.
-    pub per_address: usize,
-    /// Addresses that stand for many clients.
-    pub proxies: Proxies,
-    /// Streams that a connection may have open; a client waits with further ones. Default 4,096.
-    pub streams: u32,
-    /// How long a new connection may take to send the head of its first request. Default 10 s.
-    pub first_request: Duration,
-    /// How long a connection stays without an open request, and how long a client may take nothing of what waits for it
-    /// on the connection. Default 300 s.
-    pub idle: Duration,
-    /// Silence after which a client is pinged. Default 30 s.
-    pub keep_alive: Duration,
-    /// How long the answer to a ping may take before the connection is closed with all its streams. Default 20 s.
-    pub keep_alive_timeout: Duration,
-}
-
-impl Default for ConnectionLimits {
-    fn default() -> Self {
-        Self {
-            total: 10_000,
-            per_address: 256,
-            proxies: Proxies::default(),
-            streams: 4_096,
-            first_request: Duration::from_secs(10),
-            idle: Duration::from_secs(300),
-            keep_alive: Duration::from_secs(30),
-            keep_alive_timeout: Duration::from_secs(20),
-        }
-    }
-}
+/// Streams that a connection may have open if nothing else is set. A driver has thousands of role calls in flight.
+const STREAMS: u32 = 4_096;
 
 /// Sets the message size limit of the public contract on a generated server:
 /// `limited!(PlannerServiceServer::new(planner))`.
@@ -188,13 +81,7 @@ pub struct Server {
     readiness: Readiness,
     config: ServerConfig,
     metrics: Metrics,
-    message_bytes: fn(&str) -> usize,
-    counts_bodies: bool,
-}
-
-/// The maximum for services that set none.
-fn default_message_bytes(_: &str) -> usize {
-    MESSAGE_BYTES
+    streams: u32,
 }
 
 impl Server {
@@ -205,24 +92,14 @@ impl Server {
             metrics: Metrics::new(&readiness),
             readiness,
             config: ServerConfig::default(),
-            message_bytes: default_message_bytes,
-            counts_bodies: false,
+            streams: STREAMS,
         }
     }
 
-    /// Sets the maximum bytes of a request's message by the path of its method (`/package.Service/Method`). Without it
-    /// [`MESSAGE_BYTES`] applies to all. A longer message is refused before memory is allocated for it.
+    /// Sets how many streams a connection may have open, unless that is configured. Default 4,096.
     #[must_use]
-    pub fn message_bytes(mut self, of: fn(&str) -> usize) -> Self {
-        self.message_bytes = of;
-        self
-    }
-
-    /// Counts the body of a request among the open requests until its answer ends. A stream may keep what it was asked
-    /// for. Servers whose callers are trusted leave this out, because their calls take long and may have large bodies.
-    #[must_use]
-    pub fn count_bodies(mut self) -> Self {
-        self.counts_bodies = true;
+    pub fn streams(mut self, streams: u32) -> Self {
+        self.streams = streams;
         self
     }
 
@@ -235,18 +112,6 @@ impl Server {
         S::Future: Send + 'static,
     {
         self.routes = self.routes.add_service(service);
-        self
-    }
-
-    /// Like [`service`](Self::service); methods at paths in `former` (`/old.v1.Service/Method`) answer as well.
-    #[must_use]
-    pub fn service_formerly_at<S>(mut self, service: S, former: &[&'static str]) -> Self
-    where
-        S: Service<Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,
-        S::Response: IntoResponse,
-        S::Future: Send + 'static,
-    {
-        self.routes = former_path::add(self.routes, service, former);
         self
     }
 
@@ -284,7 +149,7 @@ impl Server {
         shutdown: CancellationToken,
         wrap: impl FnOnce(Routes) -> Routes,
     ) -> Result<(), ServeError> {
-        let Self { routes, readiness, config, mut metrics, message_bytes, counts_bodies } = self;
+        let Self { routes, readiness, config, mut metrics, streams } = self;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(tree_agent_proto::DESCRIPTORS)
@@ -294,27 +159,27 @@ impl Server {
             .add_service(readiness.service())
             .add_service(reflection().build_v1()?)
             .add_service(reflection().build_v1alpha()?);
-        let (policy, limits) = (config.policy(message_bytes, counts_bodies), config.connections);
-        let slots = || Slots::new(limits.total, limits.per_address, limits.proxies.clone());
-        let counted = slots();
-        measure(&mut metrics, &counted, &policy);
+        let open = TaskTracker::new();
+        let counted = open.clone();
+        let help = "Connections of clients that are open";
+        metrics.gauge("tree_agent_connections", help, move || counted.len() as f64);
         let metrics = Arc::new(metrics).router();
         let (routes, apart) = match config.metrics {
             None => (Routes::from(metrics.merge(wrap(routes).into_axum_router())), None),
             Some(address) => (wrap(routes), Some((listen::bind(address).await?, Routes::from(metrics)))),
         };
         let cut = CancellationToken::new();
-        let port = |routes: Routes, slots, stop| {
-            let (policy, limits) = (policy.clone(), limits.clone());
-            Arc::new(Port::new(routes.prepare(), policy, limits, slots, stop, cut.clone()))
+        let port = |routes: Routes, stop, open| {
+            let (policy, limits) = (policy(&config), config.connections.clone());
+            Arc::new(Port::new(routes.prepare(), policy, limits, streams, stop, cut.clone(), open))
         };
         // Metrics stay readable while calls drain.
         let _ends_with_us = cut.clone().drop_guard();
         if let Some((listener, routes)) = apart {
-            let port = port(routes, slots(), cut.clone());
+            let port = port(routes, cut.clone(), TaskTracker::new());
             tokio::spawn(async move { port.accept(&listener).await });
         }
-        let port = port(routes, counted, shutdown.clone());
+        let port = port(routes, shutdown.clone(), open);
         let drained = async {
             port.accept(&listener).await;
             // New clients are refused at once, so that they try another replica.
@@ -341,58 +206,9 @@ impl Server {
     }
 }
 
-/// The lock of a mutex. What a panic left behind is counts, which are no worse than before.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Adds the metrics of a port.
-fn measure(metrics: &mut Metrics, slots: &Slots, policy: &RequestPolicy) {
-    let RequestPolicy { bodies, answers, unread, requests, .. } = policy;
-    let (open, refused) = (slots.clone(), slots.clone());
-    metrics
-        .gauge("tree_agent_connections", "Connections of clients that are open", move || open.open() as f64);
-    metrics.counter(
-        "tree_agent_connections_refused",
-        "Connections closed at once because their address had too many",
-        move || refused.refused() as f64,
-    );
-    let (held, refused) = (bodies.clone(), bodies.clone());
-    metrics.gauge("tree_agent_request_body_bytes", "Bytes of request bodies that are held", move || {
-        held.held() as f64
-    });
-    metrics.counter(
-        "tree_agent_request_bodies_refused",
-        "Request bodies refused because they were too long, too slow or too many",
-        move || refused.refused() as f64,
-    );
-    let (held, dropped) = (answers.clone(), answers.clone());
-    metrics.gauge(
-        "tree_agent_answer_bytes",
-        "Bytes of answers that their clients have not read yet",
-        move || held.held() as f64,
-    );
-    metrics.counter(
-        "tree_agent_answers_dropped",
-        "Answers dropped because their clients did not read them while others waited",
-        move || dropped.dropped() as f64,
-    );
-    let waiting = unread.clone();
-    metrics.gauge("tree_agent_unread_answers", "Answers that wait for their clients to read on", move || {
-        waiting.held() as f64
-    });
-    let open = requests.clone();
-    metrics.gauge(
-        "tree_agent_open_requests",
-        "Requests whose answers have not ended, those with long heads several times",
-        move || open.held() as f64,
-    );
-    let limits = [unread.clone(), requests.clone()];
-    metrics.counter(
-        "tree_agent_connections_cut",
-        "Connections cut because they had the most open requests or unread answers when there were too many",
-        move || limits.iter().map(SharedLimit::cut).sum::<u64>() as f64,
-    );
+/// Which requests a port admits.
+fn policy(config: &ServerConfig) -> Arc<RequestPolicy> {
+    Arc::new(RequestPolicy { hosts: config.hosts.clone(), origins: config.origins.clone() })
 }
 
 /// Serves health on `listener` while `connecting` runs: not ready, with the reasons that `connecting` sets in
@@ -409,10 +225,9 @@ pub async fn while_starting<T>(
     let routes = Routes::from(routes).add_service(readiness.service()).prepare();
     // These connections are closed when the service itself starts; clients connect again.
     let stop = CancellationToken::new();
-    let limits = config.connections.clone();
-    let slots = Slots::new(limits.total, limits.per_address, limits.proxies.clone());
-    let policy = config.policy(default_message_bytes, false);
-    let port = Arc::new(Port::new(routes, policy, limits, slots, stop.clone(), stop.clone()));
+    let (policy, limits, open) = (policy(config), config.connections.clone(), TaskTracker::new());
+    let port = Port::new(routes, policy, limits, STREAMS, stop.clone(), stop.clone(), open);
+    let port = Arc::new(port);
     let connecting = async {
         let made = shutdown.run_until_cancelled(connecting).await;
         stop.cancel();

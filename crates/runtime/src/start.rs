@@ -6,18 +6,18 @@ use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::channel::ConnectArgs;
-use crate::config::{ListenArgs, LogArgs, Problems};
-use crate::listen::{self, BindError};
+use crate::client::channel::ConnectArgs;
+use crate::config::{ConfigError, ListenArgs, LogArgs, Problems};
+use crate::server::listen::{self, BindError};
+use crate::shutdown;
 use crate::telemetry::{self, Telemetry, TelemetryError};
-use crate::{config, shutdown};
 
 /// Why a service did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration is wrong.
     #[error(transparent)]
-    Config(#[from] config::ConfigError),
+    Config(#[from] ConfigError),
     /// Telemetry did not start.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),

@@ -1,11 +1,11 @@
 //! Logs on stderr, and OpenTelemetry traces if a collector is configured.
 //!
 //! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set, over TLS if it is an https:// URL;
-//! trace context travels between services in W3C `traceparent` metadata ([`TraceContext`] on clients,
-//! [`crate::request`] on servers). A run outlives the request that created it and the drivers that drive it, so no span
-//! can be the parent of all its work. Its trace id is the run's id instead ([`join_run`]), so the run's id leads to its
-//! trace.
+//! trace context travels between services in W3C `traceparent` metadata, which channels write and servers read. A run
+//! outlives the request that created it and the drivers that drive it, so no span can be the parent of all its work. Its
+//! trace id is the run's id instead ([`join_run`]), so the run's id leads to its trace.
 
+pub mod metrics;
 mod writer;
 
 use std::io::IsTerminal;
@@ -13,7 +13,6 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use opentelemetry::propagation::{Extractor, Injector};
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider as _,
 };
@@ -21,7 +20,6 @@ use opentelemetry_otlp::WithTonicConfig;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tonic::metadata::{MetadataKey, MetadataMap};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -32,7 +30,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 use tree_agent_contract::RunId;
 
 use self::writer::PlainWriter;
-use crate::channel::{ConnectError, Connector};
+use crate::client::channel::{ConnectError, Connector};
 
 /// The variables that name the collector, the one that counts first.
 const COLLECTOR: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
@@ -204,51 +202,6 @@ fn exporting_provider(
 fn first_set(variables: &[&'static str]) -> Option<(&'static str, String)> {
     let value = |variable| std::env::var(variable).ok().filter(|value| !value.trim().is_empty());
     variables.iter().find_map(|variable| Some((*variable, value(variable)?)))
-}
-
-/// Client interceptor that adds the current span's trace context to a call.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TraceContext;
-
-impl tonic::service::Interceptor for TraceContext {
-    fn call(&mut self, mut request: tonic::Request<()>) -> Result<tonic::Request<()>, tonic::Status> {
-        let context = tracing::Span::current().context();
-        opentelemetry::global::get_text_map_propagator(|propagator| {
-            propagator.inject_context(&context, &mut Outgoing(request.metadata_mut()));
-        });
-        Ok(request)
-    }
-}
-
-struct Outgoing<'a>(&'a mut MetadataMap);
-
-impl Injector for Outgoing<'_> {
-    fn set(&mut self, key: &str, value: String) {
-        if let (Ok(key), Ok(value)) = (MetadataKey::from_bytes(key.as_bytes()), value.parse()) {
-            self.0.insert(key, value);
-        }
-    }
-}
-
-/// Makes `span` a child of the caller's span, when the request says which that is.
-pub(crate) fn set_remote_parent(span: &tracing::Span, headers: &http::HeaderMap) {
-    if !headers.contains_key("traceparent") {
-        return;
-    }
-    let parent = opentelemetry::global::get_text_map_propagator(|p| p.extract(&Incoming(headers)));
-    // Fails only when traces are not exported: then there is no parent to set.
-    let _ = span.set_parent(parent);
-}
-
-struct Incoming<'a>(&'a http::HeaderMap);
-
-impl Extractor for Incoming<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key)?.to_str().ok()
-    }
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(http::HeaderName::as_str).collect()
-    }
 }
 
 #[cfg(test)]

@@ -13,8 +13,6 @@ pub use tree_agent_model::{ServiceConfig as Config, ServiceError as Error};
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7403;
-/// Where the aggregator was called before 0.2.
-const FORMER_PATH: &str = "/treeagent.v1.AggregatorService/Aggregate";
 
 /// Serves on `listener` until `shutdown` is cancelled and calls in flight have ended or the drain time is over.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: CancellationToken) -> Result<(), Error> {
@@ -33,6 +31,5 @@ pub async fn serve_role(
 }
 
 fn server(role: RoleServer) -> Server {
-    Server::new(Readiness::new())
-        .service_formerly_at(limited!(AggregatorServiceServer::new(role)), &[FORMER_PATH])
+    Server::new(Readiness::new()).service(limited!(AggregatorServiceServer::new(role)))
 }

@@ -17,8 +17,9 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::ServiceExt;
+use tree_agent_contract::limits;
 use tree_agent_runtime::errors;
-use tree_agent_runtime::protocol::connect_error as error;
+use tree_agent_runtime::protocol::{connect_error as error, read_body};
 
 const JSON: &str = "application/json";
 const PROTO: &str = "application/proto";
@@ -74,8 +75,7 @@ pub(crate) async fn call(services: Routes, request: Request<Body>) -> Result<Res
         Ok(method) => method,
         Err(status) => return Ok(error(&status)),
     };
-    // The server has limited the body, with an error that says so.
-    let body = body.collect().await.map(|body| body.to_bytes());
+    let body = read_body(body, request_bytes(&method)).await;
     let message = match body.and_then(|bytes| to_proto(codec, &method, bytes)) {
         Ok(message) => message,
         Err(status) => return Ok(error(&status)),
@@ -110,6 +110,15 @@ fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
         return Err(unimplemented(text.into()));
     }
     Ok(method)
+}
+
+/// The maximum bytes of a request: those that the service takes.
+fn request_bytes(method: &MethodDescriptor) -> usize {
+    match method.parent_service().name() {
+        "DocumentService" => limits::MESSAGE_BYTES,
+        "RunService" => limits::RUN_REQUEST_BYTES,
+        _ => limits::REQUEST_BYTES,
+    }
 }
 
 fn malformed(text: String) -> Status {

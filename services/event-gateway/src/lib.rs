@@ -61,6 +61,9 @@ pub use web::has_ui;
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7400;
 
+/// Streams that a user's connection may have open, unless it is configured.
+const STREAMS: u32 = 250;
+
 /// Serves on `listener` until `shutdown` is cancelled and open calls have ended, or the drain time is over. The gateway
 /// is not ready while the store does not answer. Without fan-out it continues to serve, a second behind, and reports
 /// that under the health service name `fanout`.
@@ -92,24 +95,27 @@ pub async fn serve(
     if let Some(authenticator) = config.auth.clone() {
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }
-    let gateway = Gateway::new(store, fanout, &config, shutdown.clone(), done.clone());
-    let stalls = gateway.stalls.clone();
-    tokio::spawn(done.run_until_cancelled_owned(async move { stalls.look_on().await }));
+    let gateway = Gateway::new(store, fanout, &config, shutdown.clone(), done);
     let origins = config.server.origins.clone();
     let info = server_info::ServerInfo { gateway: gateway.clone(), authentication: config.auth.is_some() };
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)
-        .message_bytes(message_bytes)
-        .count_bodies()
+        .streams(STREAMS)
         .service(
             limited!(RunServiceServer::new(runs::Runs(gateway.clone())))
+                .max_decoding_message_size(limits::RUN_REQUEST_BYTES)
                 .max_encoding_message_size(limits::GRAPH_BYTES),
         )
-        .service(limited!(ModelServiceServer::new(gateway.models.clone())))
+        .service(
+            limited!(ModelServiceServer::new(gateway.models.clone())).max_decoding_message_size(limits::REQUEST_BYTES),
+        )
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
-        .service(limited!(ProjectServiceServer::new(projects::Projects(gateway.clone()))))
-        .service(limited!(ServerServiceServer::new(info)))
+        .service(
+            limited!(ProjectServiceServer::new(projects::Projects(gateway.clone())))
+                .max_decoding_message_size(limits::REQUEST_BYTES),
+        )
+        .service(limited!(ServerServiceServer::new(info)).max_decoding_message_size(limits::REQUEST_BYTES))
         .serve_wrapped(listener, shutdown, |routes| {
             web::router(
                 routes,
@@ -119,18 +125,4 @@ pub async fn serve(
             )
         })
         .await
-}
-
-/// The maximum bytes of a request of a method. Only documents need megabytes. Only a new run may carry prompts, and
-/// only an edit a whole plan. A smaller limit for the others keeps a client from sending lists that take many times
-/// their size once they are decoded.
-fn message_bytes(path: &str) -> usize {
-    match path {
-        "/treeagent.v1.DocumentService/CreateDocument" => limits::MESSAGE_BYTES,
-        "/treeagent.v1.RunService/CreateRun"
-        | "/treeagent.v1.RunService/EditPlan"
-        | "/treeagent.v1.RunService/EstimateRun"
-        | "/treeagent.v1.RunService/ForkRun" => limits::RUN_REQUEST_BYTES,
-        _ => limits::REQUEST_BYTES,
-    }
 }

@@ -11,7 +11,7 @@ use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
-use tree_agent_runtime::server::{Origins, Static};
+use tree_agent_runtime::server::Origins;
 
 use crate::auth::{Admission, Guard};
 use crate::connect;
@@ -180,8 +180,6 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     } else {
         (StatusCode::NOT_FOUND, "there is no such file\n").into_response()
     };
-    // Anybody may ask for them, and must not push out the answers of others.
-    response.extensions_mut().insert(Static);
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -195,14 +193,6 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// So that unread pages, for which nobody needs a token, do not push out the answers of others.
-    #[test]
-    fn pages_do_not_count_as_answers() {
-        for path in ["/", "/runs/1", "/favicon.svg", "/none.js", "/treeagent.v1.RunService/ListRuns"] {
-            assert!(page(&Method::GET, path).extensions().get::<Static>().is_some(), "{path}");
-        }
-    }
 
     #[test]
     fn only_plain_names_are_looked_up() {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::RoleError;
 use tree_agent_driver::{Driver, DriverConfig, GrpcRoles};
 use tree_agent_fanout::Fanout;
-use tree_agent_model::{FORMER_CHECK_MODEL, RoleConfig};
+use tree_agent_model::RoleConfig;
 use tree_agent_proto::internal::v1::planner_service_server::PlannerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::role_token::RoleToken;
@@ -22,8 +22,6 @@ pub mod partitions;
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7401;
-/// Where the planner was called before 0.2.
-const FORMER_PATH: &str = "/treeagent.v1.PlannerService/Plan";
 
 /// What the service needs to know.
 #[derive(Clone, Debug)]
@@ -92,8 +90,8 @@ pub async fn serve(
     let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
     let (pool, heard) = (store.clone(), fanout.clone());
     let server = Server::new(readiness)
-        .service_formerly_at(limited!(PlannerServiceServer::new(role.clone())), &[FORMER_PATH])
-        .service_formerly_at(models, &[FORMER_CHECK_MODEL])
+        .service(limited!(PlannerServiceServer::new(role.clone())))
+        .service(models)
         .config(config.server)
         .measure(|metrics| {
             role.measure(metrics);

@@ -11,13 +11,13 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Frame;
-use http_body_util::BodyExt;
 use prost::Message;
 use tokio::time::Instant;
 use tonic::body::Body;
 use tonic::{Code, Status};
+use tree_agent_contract::limits;
 use tree_agent_runtime::errors;
-use tree_agent_runtime::server::OnDemand;
+use tree_agent_runtime::protocol::read_body;
 
 use super::frame::Messages;
 use super::stall::{Kept, Line, Stalls};
@@ -53,9 +53,8 @@ pub(crate) async fn respond<R: Message + Default>(
     };
     match watched {
         Ok(watched) => {
-            let mut response = Response::new(Body::new(Frames::new(stalls.clone(), watched)));
+            let mut response = Response::new(Body::new(Frames::new(stalls, watched)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-            response.extensions_mut().insert(OnDemand);
             response
         }
         Err(status) => status.into_http(),
@@ -65,9 +64,7 @@ pub(crate) async fn respond<R: Message + Default>(
 /// The one message of the request.
 async fn read<R: Message + Default>(body: axum::body::Body) -> Result<R, Status> {
     let malformed = |what: String| errors::status(Code::Internal, "MALFORMED_REQUEST", what);
-    // The server has limited the body, with an error that says so.
-    let body = body.collect().await.map_err(|error| Status::from_error(error.into()))?;
-    let mut bytes = body.to_bytes();
+    let mut bytes = read_body(body, limits::REQUEST_BYTES).await?;
     if bytes.len() < 5 {
         return Err(malformed("the request holds no message".into()));
     }
@@ -89,7 +86,6 @@ pub(super) const CHUNK: usize = 16 * 1024;
 /// A frame of HTTP/2 costs a lock, a queue entry and a wake-up whatever it holds. So small messages that are ready at
 /// the same time are copied into one; a message that is alone, as on a quiet run, goes out in its shared bytes.
 struct Frames {
-    stalls: Arc<Stalls>,
     line: Arc<Line>,
     /// Taken when the stream was given up.
     resume: Option<Resume>,
@@ -99,20 +95,21 @@ struct Frames {
 }
 
 impl Frames {
-    fn new(stalls: Arc<Stalls>, watched: Watched) -> Self {
+    fn new(stalls: &Arc<Stalls>, watched: Watched) -> Self {
         let line = stalls.keep(watched.messages);
         let handed_out = watched.resume.position();
-        Self { stalls, line, resume: Some(watched.resume), handed_out, ended: false }
+        Self { line, resume: Some(watched.resume), handed_out, ended: false }
     }
 
     /// The next bytes for the client; `None` when the stream ends well.
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
-        let mut kept = self.line.asked();
+        let mut kept = self.line.kept();
         let Some(kept) = &mut *kept else {
             // Given up: one hint, then the end.
             let resume = self.resume.take();
             return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, "stalled"))));
         };
+        kept.unasked_since = None;
         let next = match kept.held.take() {
             Some(held) => held,
             None => ready!(kept.messages.poll_next_unpin(cx)),
@@ -121,7 +118,7 @@ impl Frames {
             (Some(Ok(first)), Some(resume)) => {
                 let (chunk, position) = chunk(first, kept, resume, cx);
                 self.handed_out = position;
-                self.stalls.handed_out(&self.line);
+                kept.unasked_since = Some(Instant::now());
                 Some(Ok(chunk))
             }
             (next, _) => next,
@@ -196,7 +193,7 @@ mod tests {
     use std::time::Duration;
 
     fn body(
-        stalls: Arc<Stalls>,
+        stalls: &Arc<Stalls>,
         messages: impl futures::Stream<Item = Result<Bytes, Status>> + Send + 'static,
     ) -> Frames {
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
@@ -206,7 +203,8 @@ mod tests {
 
     /// The body's data frames for `messages`, and the `grpc-status` of its trailers.
     async fn sent(messages: Vec<Result<Bytes, Status>>) -> (Vec<Bytes>, String) {
-        let mut body = body(Arc::new(Stalls::new(Duration::from_secs(60))), futures::stream::iter(messages));
+        let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
+        let mut body = body(&stalls, futures::stream::iter(messages));
         let mut data = Vec::new();
         while let Some(frame) = body.frame().await {
             match frame.expect("a frame").into_data() {
@@ -254,8 +252,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_held_for_the_next_part_goes_when_the_stream_is_given_up() {
         let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
-        let looking = stalls.clone();
-        tokio::spawn(async move { looking.look_on().await });
         let position = Arc::new(AtomicU64::new(0));
         let large = message(2, 20_000);
         let (at, held) = (position.clone(), large.clone());
@@ -267,7 +263,7 @@ mod tests {
             .chain(futures::stream::pending());
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let watched = Watched { messages: messages.boxed(), resume: Resume { position, hint } };
-        let mut body = Frames::new(stalls, watched);
+        let mut body = Frames::new(&stalls, watched);
         let first = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
         assert_eq!(first.len(), 20);
         assert!(!large.is_unique(), "the third message is held");
@@ -280,8 +276,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_nobody_asks_for_more_lets_go_and_says_where_to_resume() {
         let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
-        let looking = stalls.clone();
-        tokio::spawn(async move { looking.look_on().await });
         let kept = Arc::new(());
         let in_stream = kept.clone();
         let messages = futures::stream::iter([Ok(message(1, 20_000)), Ok(message(2, 20_000))]).chain(
@@ -290,7 +284,7 @@ mod tests {
                 never
             }),
         );
-        let mut body = body(stalls, messages);
+        let mut body = body(&stalls, messages);
         assert!(body.frame().await.is_some());
         tokio::time::sleep(Duration::from_secs(59)).await;
         assert_eq!(Arc::strong_count(&kept), 2, "given up too early");

@@ -1,55 +1,47 @@
 //! Streams whose clients read nothing any more: after a while the gateway drops what it keeps for them.
 //!
 //! HTTP/2 asks a body for parts while its client has room, and holds one or two. A client that reads nothing stops
-//! that. Nobody polls the body then, so it cannot end itself. The gateway therefore checks all its streams from time to
-//! time. If a stream has not asked for more, or has never asked, it frees the stream's place in the run's window and
-//! all that was buffered for it. A small record and the one part that HTTP/2 holds stay. A client that reads again is
-//! told where to resume.
+//! that. Nobody polls the body then, so it cannot end itself, and a client that answers pings keeps its connection. So
+//! a task looks at each stream from time to time. If the stream has not asked for more, or has never asked, the task
+//! frees its place in the run's window and all that was buffered for it. A small record and the one part that HTTP/2
+//! holds stay. A client that reads again is told where to resume.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 use tonic::Status;
 use tree_agent_runtime::Metrics;
 
 use super::frame::Messages;
 
-/// Checks within the time after which a stream counts as stalled. A stall is noticed at most a quarter of that time
-/// late.
+/// A stall is noticed at most this part of its time late.
 const LOOKS: u32 = 4;
 
-/// The streams of one gateway.
+/// Gives up the stalled streams of one gateway.
 pub(crate) struct Stalls {
     after: Duration,
-    /// Number of checks so far, from 1. It serves as a coarse clock, so that streams need not read the real one.
-    now: AtomicU64,
-    lines: Mutex<Vec<Weak<Line>>>,
-    /// Streams dropped so far.
     given_up: AtomicU64,
 }
 
 /// The messages of one stream, for as long as they are kept.
-pub(crate) struct Line {
-    /// When a part was handed out, or the stream began, after which nobody has asked for the next one; 0 if there is
-    /// none.
-    handed_out: AtomicU64,
-    kept: Mutex<Option<Kept>>,
-}
+pub(crate) struct Line(Mutex<Option<Kept>>);
 
 /// What is kept for a stream.
 pub(crate) struct Kept {
     pub(crate) messages: Messages,
     /// Was ready, but did not fit into the part before.
     pub(crate) held: Option<Option<Result<Bytes, Status>>>,
+    /// When a part was handed out, or the stream began, if nobody has asked for the next part since.
+    pub(crate) unasked_since: Option<Instant>,
 }
 
 impl Stalls {
     /// Streams count as stalled when they read nothing for `after`.
     pub(crate) fn new(after: Duration) -> Self {
-        Self { after, now: AtomicU64::new(1), lines: Mutex::default(), given_up: AtomicU64::new(0) }
+        Self { after, given_up: AtomicU64::new(0) }
     }
 
     /// Registers its metrics.
@@ -63,64 +55,41 @@ impl Stalls {
     }
 
     /// Keeps `messages` for a new stream.
-    pub(crate) fn keep(&self, messages: Messages) -> Arc<Line> {
-        let handed_out = AtomicU64::new(self.now.load(Ordering::Relaxed));
-        let line = Arc::new(Line { handed_out, kept: Mutex::new(Some(Kept { messages, held: None })) });
-        locked(&self.lines).push(Arc::downgrade(&line));
+    pub(crate) fn keep(self: &Arc<Self>, messages: Messages) -> Arc<Line> {
+        let kept = Kept { messages, held: None, unasked_since: Some(Instant::now()) };
+        let line = Arc::new(Line(Mutex::new(Some(kept))));
+        tokio::spawn(self.clone().look_on(Arc::downgrade(&line)));
         line
     }
 
-    /// Records that `line` has handed out a part.
-    pub(crate) fn handed_out(&self, line: &Line) {
-        line.handed_out.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-
-    /// Checks all streams for as long as it is polled.
-    pub(crate) async fn look_on(&self) {
-        let mut tick = tokio::time::interval(self.after / LOOKS);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first is at once.
-        tick.tick().await;
+    /// Looks at a stream until it has ended or is given up.
+    async fn look_on(self: Arc<Self>, line: Weak<Line>) {
         loop {
-            tick.tick().await;
-            self.look();
-        }
-    }
-
-    fn look(&self) {
-        let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
-        // A part that was handed out just before a check seems one check older than it is.
-        let stalled = |at: u64| at != 0 && now - at > u64::from(LOOKS);
-        let (mut given_up, mut ended) = (0, Vec::new());
-        locked(&self.lines).retain(|line| {
-            let Some(line) = line.upgrade() else { return false };
-            let mut kept = locked(&line.kept);
-            let stalled = stalled(line.handed_out.load(Ordering::Relaxed));
-            if stalled {
-                given_up += 1;
-                ended.extend(kept.take());
+            tokio::time::sleep(self.after / LOOKS).await;
+            let Some(line) = line.upgrade() else { return };
+            if let Some(kept) = line.stalled(self.after) {
+                drop(kept);
+                self.given_up.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(
+                    seconds = self.after.as_secs_f64(),
+                    "a client reads nothing; its stream is dropped"
+                );
+                return;
             }
-            !stalled
-        });
-        if given_up > 0 {
-            self.given_up.fetch_add(given_up, Ordering::Relaxed);
-            let seconds = self.after.as_secs_f64();
-            tracing::info!(streams = given_up, seconds, "clients read nothing; their streams are dropped");
         }
     }
 }
 
 impl Line {
-    /// The client asks for the next part. Returns what is kept, or none if the stream was dropped.
-    pub(crate) fn asked(&self) -> MutexGuard<'_, Option<Kept>> {
-        let kept = locked(&self.kept);
-        self.handed_out.store(0, Ordering::Relaxed);
-        kept
+    /// What is kept; none if the stream was given up.
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes what is kept if nobody has asked for more for `after`.
+    fn stalled(&self, after: Duration) -> Option<Kept> {
+        self.kept().take_if(|kept| kept.unasked_since.is_some_and(|since| since.elapsed() >= after))
+    }
 }
 
 #[cfg(test)]
@@ -128,8 +97,12 @@ mod tests {
     use super::*;
     use futures::StreamExt;
 
-    fn kept(stalls: &Stalls) -> Arc<Line> {
+    fn kept(stalls: &Arc<Stalls>) -> Arc<Line> {
         stalls.keep(futures::stream::pending().boxed())
+    }
+
+    fn set(line: &Line, unasked_since: Option<Instant>) {
+        line.kept().as_mut().expect("it is kept").unasked_since = unasked_since;
     }
 
     #[tokio::test(start_paused = true)]
@@ -137,23 +110,20 @@ mod tests {
         let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
         let (idle, reads, stalled, gone) = (kept(&stalls), kept(&stalls), kept(&stalls), kept(&stalls));
         let never_asked = kept(&stalls);
-        assert!(idle.asked().is_some());
-        let looking = stalls.clone();
-        tokio::spawn(async move { looking.look_on().await });
-        // Lets it start: it checks at full quarters.
+        set(&idle, None);
+        // The looks come at full quarters.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        stalls.handed_out(&stalled);
-        stalls.handed_out(&gone);
+        set(&stalled, Some(Instant::now()));
         drop(gone);
-        for _ in 0..60 {
-            stalls.handed_out(&reads);
+        for _ in 0..59 {
+            set(&reads, Some(Instant::now()));
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert!(reads.asked().is_some());
+            set(&reads, None);
         }
-        assert!(locked(&stalled.kept).is_some(), "given up too early");
-        tokio::time::sleep(Duration::from_secs(15)).await;
-        assert!(stalled.asked().is_none() && never_asked.asked().is_none());
-        assert!(idle.asked().is_some() && reads.asked().is_some());
-        assert_eq!(locked(&stalls.lines).len(), 2);
+        assert!(stalled.kept().is_some(), "given up too early");
+        tokio::time::sleep(Duration::from_secs(16)).await;
+        assert!(stalled.kept().is_none() && never_asked.kept().is_none());
+        assert!(idle.kept().is_some() && reads.kept().is_some());
+        assert_eq!(stalls.given_up.load(Ordering::Relaxed), 2);
     }
 }

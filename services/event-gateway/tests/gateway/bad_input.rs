@@ -510,10 +510,10 @@ async fn a_message_over_the_size_limit() {
     let body = "b".repeat(9 * 1024 * 1024);
     let request = CreateDocumentRequest { body, ..Default::default() };
     let status = gateway.documents().create_document(request).await.unwrap_err();
-    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, "request"), "{status:?}");
+    assert_eq!(status.code(), OutOfRange, "{status:?}");
     let request = WatchRunRequest { run_id: "r".repeat(9 * 1024 * 1024), ..Default::default() };
     let status = gateway.runs().watch_run(request).await.unwrap_err();
-    assert_eq!((status.code(), field(&status).as_str()), (OutOfRange, "request"), "{status:?}");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
     // The gateway is none the worse.
     gateway.create_run("still here").await;
     gateway.stop().await;

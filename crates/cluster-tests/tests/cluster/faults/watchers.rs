@@ -149,7 +149,7 @@ async fn f08_a_stream_that_takes_nothing_is_given_up_and_resumes() {
     let shared = roomy(&cluster.gateway_urls()[0]).await;
     let mut stalled = watched(&shared, &run).await;
     let history = cluster.follow(&run).end().await;
-    let given_up = || cluster.gateways[0].log().contains("their streams are dropped");
+    let given_up = || cluster.gateways[0].log().contains("its stream is dropped");
     eventually("the stalled stream is given up", SOON, async || given_up()).await;
     // Everything in transit arrives, then the resume hint.
     let (mut seq, mut hint) = (0, None);

@@ -5,10 +5,13 @@ use std::time::Duration;
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use prost::Message;
 use serde_json::{Value, json};
 use tonic::body::Body;
+use tonic::codegen::StdError;
 use tonic::{Code, Status};
 use tonic_types::pb as rpc;
 
@@ -73,19 +76,22 @@ impl Protocol {
             }
         }
     }
+}
 
-    /// Gives an answer to a request whose body was refused the status of that refusal. The library that reads gRPC-web
-    /// wraps it into an internal error. All other headers stay, such as those that let a page read the answer.
-    pub(crate) fn restate(&self, response: &mut Response<Body>, refusal: &Status) {
-        let is_error = response.headers().get(Status::GRPC_STATUS).is_some_and(|code| code != "0");
-        if matches!(self, Self::GrpcWeb(_)) && is_error {
-            let headers = response.headers_mut();
-            for name in [Status::GRPC_STATUS, Status::GRPC_MESSAGE, Status::GRPC_STATUS_DETAILS] {
-                headers.remove(name);
-            }
-            // Cannot fail: the message is a valid header value.
-            let _ = refusal.add_header(headers);
+/// All bytes of a request's body. An error if there are more than `limit`.
+pub async fn read_body<B>(body: B, limit: usize) -> Result<Bytes, Status>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<StdError>,
+{
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            let text =
+                format!("the request is too long, the limit is {limit} bytes; shorten its longest text");
+            Err(errors::status(Code::ResourceExhausted, "MESSAGE_TOO_LARGE", text))
         }
+        Err(error) => Err(Status::from_error(error)),
     }
 }
 

@@ -1,7 +1,5 @@
 //! Clients over TLS: whom they trust, and that tokens stay off plain connections.
 
-#![allow(missing_docs)]
-
 use std::net::SocketAddr;
 
 use tempfile::TempDir;

@@ -8,20 +8,23 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use http::Uri;
-use http::uri::Scheme;
-use rustls::pki_types::ServerName;
+use opentelemetry::propagation::Injector;
 use tokio::sync::mpsc::Sender;
+use tonic::metadata::{MetadataKey, MetadataMap};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::channel::Change;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tree_agent_security::{Roots, install_crypto_provider};
 
-use crate::config::Problems;
-use crate::credentials::Credentials;
+use super::credentials::Credentials;
 use crate::errors::{self, chain};
-use crate::telemetry::TraceContext;
+use crate::problems::Problems;
+use crate::urls::{host, is_https, is_server_url};
+
+pub use crate::urls::is_loopback;
 
 /// A channel to all replicas of a service. Each call goes to one of them, with the trace context and the token, if
 /// there is one.
@@ -249,39 +252,27 @@ pub struct RequestMetadata {
 }
 
 impl Interceptor for RequestMetadata {
-    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(refused) = &self.refused {
             let message = refused.to_string();
             return Err(errors::status(Code::FailedPrecondition, "PLAINTEXT_TOKEN", message));
         }
-        self.credentials.call(TraceContext.call(request)?)
+        let context = tracing::Span::current().context();
+        opentelemetry::global::get_text_map_propagator(|propagator| {
+            propagator.inject_context(&context, &mut Outgoing(request.metadata_mut()));
+        });
+        self.credentials.call(request)
     }
 }
 
-/// Whether `url` is http:// or https:// with a valid host.
-pub(crate) fn is_server_url(url: &Uri) -> bool {
-    let host = host(url);
-    !host.is_empty()
-        && (url.scheme() == Some(&Scheme::HTTP) || is_https(url) && ServerName::try_from(host).is_ok())
-}
+/// The metadata of a call, to which the trace context is added.
+struct Outgoing<'a>(&'a mut MetadataMap);
 
-fn is_https(url: &Uri) -> bool {
-    url.scheme() == Some(&Scheme::HTTPS)
-}
-
-/// The host without the brackets of an IPv6 address.
-fn host(url: &Uri) -> &str {
-    url.host().unwrap_or_default().trim_matches(['[', ']'])
-}
-
-/// Whether `url` is on this machine: a loopback address or `localhost`, which the files of every system name. Other
-/// names do not count, not even those below localhost: systems ask DNS for them, and whoever answers there chooses the
-/// address. What goes to this machine may be secret, and goes through no proxy.
-pub fn is_loopback(url: &Uri) -> bool {
-    let host = host(url);
-    match host.parse::<IpAddr>() {
-        Ok(ip) => ip.to_canonical().is_loopback(),
-        Err(_) => host.eq_ignore_ascii_case("localhost"),
+impl Injector for Outgoing<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(key), Ok(value)) = (MetadataKey::from_bytes(key.as_bytes()), value.parse()) {
+            self.0.insert(key, value);
+        }
     }
 }
 
@@ -363,30 +354,6 @@ mod tests {
 
     fn url(text: &str) -> Uri {
         text.parse().unwrap()
-    }
-
-    #[test]
-    fn only_addresses_of_this_machine_are_loopback() {
-        for here in [
-            "http://127.0.0.1:1",
-            "http://127.1.2.3",
-            "http://[::1]:1",
-            "http://[::ffff:127.0.0.1]",
-            "http://localhost",
-            "http://LocalHost:80",
-        ] {
-            assert!(is_loopback(&url(here)), "{here}");
-        }
-        for elsewhere in [
-            "http://10.0.0.1",
-            "http://localhost.example",
-            "http://127.0.0.1.example",
-            "http://[::2]",
-            "http://localhost.",
-            "http://a.localhost",
-        ] {
-            assert!(!is_loopback(&url(elsewhere)), "{elsewhere}");
-        }
     }
 
     #[tokio::test]

@@ -134,26 +134,6 @@ async fn over_http2_authority_and_host_are_checked() {
 }
 
 #[tokio::test]
-async fn a_request_has_so_many_header_fields() {
-    with_server(ServerConfig::default(), async |calls, metrics| {
-        for address in [calls, metrics] {
-            let answer = async |fields: usize| {
-                let builder = Client::builder(TokioExecutor::new()).http2_only(true).build(To(address));
-                let mut request =
-                    Request::get("http://localhost/metrics").body(Full::<Bytes>::default()).unwrap();
-                for _ in 0..fields {
-                    request.headers_mut().append("x-field", header::HeaderValue::from_static(""));
-                }
-                builder.request(request).await.unwrap().status()
-            };
-            assert_eq!(answer(100).await, StatusCode::OK);
-            assert_eq!(answer(101).await, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_grpc_client_is_told_which_setting_names_the_host() {
     with_server(ServerConfig::default(), async |calls, _| {
         let endpoint = Endpoint::try_from(format!("http://{calls}")).unwrap();

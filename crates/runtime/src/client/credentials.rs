@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use tree_agent_security::private_files;
 
-use crate::config::Problems;
+use crate::problems::Problems;
 
 /// How long the content of a token file is cached. A new token is in use after that at the latest.
 const CACHE_TIME: Duration = Duration::from_secs(1);

@@ -139,7 +139,7 @@ async fn errors_of_the_library_carry_details_too() {
 async fn a_connection_waits_with_streams_beyond_its_limit() {
     let (listener, url) = bind().await;
     let shutdown = CancellationToken::new();
-    let connections = ConnectionLimits { streams: 2, ..ConnectionLimits::default() };
+    let connections = ConnectionLimits { streams: Some(2), ..ConnectionLimits::default() };
     let config = ServerConfig { drain: Duration::ZERO, connections, ..ServerConfig::default() };
     let server = Server::new(Readiness::new()).config(config);
     let server = tokio::spawn(server.serve(listener, shutdown.clone()));

@@ -15,9 +15,9 @@ use tonic::service::Routes;
 use tonic::{Code, Status};
 use tree_agent_security::{SharedSecret, SharedSecrets};
 
-use crate::config::{Problems, Secret};
-use crate::credentials::Credentials;
+use crate::client::credentials::Credentials;
 use crate::errors::status;
+use crate::problems::{Problems, Secret};
 
 /// The header that names the run for which a role calls a gateway.
 pub const RUN_ID: &str = "tree-agent-run-id";
@@ -41,14 +41,17 @@ impl RoleTokenArgs {
             file_variable: "TREE_AGENT_ROLE_TOKEN_FILE",
             file: self.role_token_file.as_deref(),
         };
-        let before = problems.count();
-        let token = secret.read(problems);
-        if token.is_none() && problems.count() == before {
-            let text = "is not set, and TREE_AGENT_ROLE_TOKEN_FILE neither; all services of a cluster share this secret: \
-                make one with `openssl rand -hex 32`";
-            problems.add("TREE_AGENT_ROLE_TOKEN", text);
-        }
-        token.map_or_else(RoleToken::random, RoleToken)
+        let (name, text) = match secret.read() {
+            Ok(Some(token)) => return RoleToken(token),
+            Ok(None) => {
+                let text = "is not set, and TREE_AGENT_ROLE_TOKEN_FILE neither; all services of a cluster share this \
+                    secret: make one with `openssl rand -hex 32`";
+                ("TREE_AGENT_ROLE_TOKEN", text.to_owned())
+            }
+            Err(wrong) => wrong,
+        };
+        problems.add(name, text);
+        RoleToken::random()
     }
 }
 

@@ -1,0 +1,63 @@
+//! URLs of servers.
+
+use std::net::IpAddr;
+
+use http::Uri;
+use http::uri::Scheme;
+use rustls::pki_types::ServerName;
+
+/// Whether `url` is http:// or https:// with a valid host.
+pub(crate) fn is_server_url(url: &Uri) -> bool {
+    let host = host(url);
+    !host.is_empty()
+        && (url.scheme() == Some(&Scheme::HTTP) || is_https(url) && ServerName::try_from(host).is_ok())
+}
+
+pub(crate) fn is_https(url: &Uri) -> bool {
+    url.scheme() == Some(&Scheme::HTTPS)
+}
+
+/// The host without the brackets of an IPv6 address.
+pub(crate) fn host(url: &Uri) -> &str {
+    url.host().unwrap_or_default().trim_matches(['[', ']'])
+}
+
+/// Whether `url` is on this machine: a loopback address or `localhost`, which the files of every system name. Other
+/// names do not count, not even those below localhost: systems ask DNS for them, and whoever answers there chooses the
+/// address. What goes to this machine may be secret, and goes through no proxy.
+pub fn is_loopback(url: &Uri) -> bool {
+    let host = host(url);
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ip.to_canonical().is_loopback(),
+        Err(_) => host.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_loopback() {
+        for here in [
+            "http://127.0.0.1:1",
+            "http://127.1.2.3",
+            "http://[::1]:1",
+            "http://[::ffff:127.0.0.1]",
+            "http://localhost",
+            "http://LocalHost:80",
+        ] {
+            assert!(is_loopback(&here.parse().unwrap()), "{here}");
+        }
+        for elsewhere in [
+            "http://10.0.0.1",
+            "http://localhost.example",
+            "http://127.0.0.1.example",
+            "http://[::2]",
+            "http://localhost.",
+            "http://a.localhost",
+        ] {
+            assert!(!is_loopback(&elsewhere.parse().unwrap()), "{elsewhere}");
+        }
+    }
+}
