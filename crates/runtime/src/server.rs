@@ -34,7 +34,6 @@ use tower::Service;
 
 use self::connection::Port;
 use self::protocol::Protocol;
-use self::request::RequestPolicy;
 use crate::errors;
 use crate::readiness::Readiness;
 use crate::telemetry::metrics::Metrics;
@@ -169,9 +168,9 @@ impl Server {
             Some(address) => (wrap(routes), Some((listen::bind(address).await?, Routes::from(metrics)))),
         };
         let cut = CancellationToken::new();
+        let (drain, config) = (config.drain, Arc::new(config));
         let port = |routes: Routes, stop, open| {
-            let (policy, limits) = (policy(&config), config.connections.clone());
-            Arc::new(Port::new(routes.prepare(), policy, limits, streams, stop, cut.clone(), open))
+            Arc::new(Port::new(routes.prepare(), config.clone(), streams, stop, cut.clone(), open))
         };
         // Metrics stay readable while calls drain.
         let _ends_with_us = cut.clone().drop_guard();
@@ -186,7 +185,6 @@ impl Server {
             drop(listener);
             port.closed().await;
         };
-        let drain = config.drain;
         let end = async {
             shutdown.cancelled().await;
             readiness.drain().await;
@@ -206,11 +204,6 @@ impl Server {
     }
 }
 
-/// Which requests a port admits.
-fn policy(config: &ServerConfig) -> Arc<RequestPolicy> {
-    Arc::new(RequestPolicy { hosts: config.hosts.clone(), origins: config.origins.clone() })
-}
-
 /// Serves health on `listener` while `connecting` runs: not ready, with the reasons that `connecting` sets in
 /// `readiness`. Every other call is `UNAVAILABLE`. Returns the listener and the result of `connecting`, or `None` if
 /// `shutdown` comes first.
@@ -225,9 +218,8 @@ pub async fn while_starting<T>(
     let routes = Routes::from(routes).add_service(readiness.service()).prepare();
     // These connections are closed when the service itself starts; clients connect again.
     let stop = CancellationToken::new();
-    let (policy, limits, open) = (policy(config), config.connections.clone(), TaskTracker::new());
-    let port = Port::new(routes, policy, limits, STREAMS, stop.clone(), stop.clone(), open);
-    let port = Arc::new(port);
+    let config = Arc::new(config.clone());
+    let port = Arc::new(Port::new(routes, config, STREAMS, stop.clone(), stop.clone(), TaskTracker::new()));
     let connecting = async {
         let made = shutdown.run_until_cancelled(connecting).await;
         stop.cancel();

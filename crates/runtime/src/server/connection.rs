@@ -17,8 +17,8 @@ use tonic::service::Routes;
 
 use super::accept::Acceptor;
 use super::activity::{OpenRequest, idle};
-use super::request::{RequestPolicy, RequestService};
-use super::settings::ConnectionLimits;
+use super::request::RequestService;
+use super::settings::ServerConfig;
 
 /// Flow-control windows of one stream and of a whole connection. Slow streams must not starve the others.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -34,7 +34,7 @@ const LINGER: Duration = Duration::from_secs(2);
 pub(super) struct Port {
     http: Builder<TokioExecutor>,
     service: RequestService<Routes>,
-    limits: ConnectionLimits,
+    config: Arc<ServerConfig>,
     /// Connections are closed when their requests have ended.
     stop: CancellationToken,
     /// Connections are closed at once.
@@ -46,13 +46,13 @@ impl Port {
     /// `streams` is the limit of streams per connection unless it is set. Connections are counted in `open`.
     pub(super) fn new(
         routes: Routes,
-        policy: Arc<RequestPolicy>,
-        limits: ConnectionLimits,
+        config: Arc<ServerConfig>,
         streams: u32,
         stop: CancellationToken,
         cut: CancellationToken,
         open: TaskTracker,
     ) -> Self {
+        let limits = &config.connections;
         let mut http = Builder::new(TokioExecutor::new());
         // `idle` limits the time for heads, for both protocols.
         http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES as usize);
@@ -65,13 +65,13 @@ impl Port {
             .max_send_buf_size(SEND_BUFFER)
             .keep_alive_interval(limits.keep_alive)
             .keep_alive_timeout(limits.keep_alive_timeout);
-        let service = RequestService::new(routes, policy);
-        Self { http, service, limits, stop, cut, open }
+        let service = RequestService::new(routes, config.clone());
+        Self { http, service, config, stop, cut, open }
     }
 
     /// Accepts connections until the port stops.
     pub(super) async fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        let mut acceptor = Acceptor::new(listener, self.limits.total);
+        let mut acceptor = Acceptor::new(listener, self.config.connections.total);
         while let Some((stream, permit)) = self.stop.run_until_cancelled(acceptor.next()).await {
             let port = self.clone();
             self.open.spawn(async move {
@@ -88,11 +88,12 @@ impl Port {
     }
 
     async fn serve(&self, stream: TcpStream) {
+        let limits = &self.config.connections;
         // A socket whose client has gone cannot be set up. The first read says the same.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         // For HTTP/1.1 clients that read nothing. HTTP/2 notices by its pings, which are not answered.
-        stream.set_write_timeout(Some(self.limits.idle));
+        stream.set_write_timeout(Some(limits.idle));
         let open = watch::Sender::new(0);
         let (service, requests) = (self.service.clone(), open.clone());
         let service = service_fn(move |request| {
@@ -105,7 +106,7 @@ impl Port {
             ended = connection.as_mut() => Some(ended),
             () = self.cut.cancelled() => return,
             () = self.stop.cancelled() => None,
-            () = idle(open.subscribe(), self.limits.first_request, self.limits.idle) => None,
+            () = idle(open.subscribe(), limits.first_request, limits.idle) => None,
         };
         let ended = match ended {
             Some(ended) => ended,

@@ -4,7 +4,7 @@
 //! browser lets it read responses. But it cannot choose the host that the browser sends. So the server answers only for
 //! hosts that it knows.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Hosts {
     /// Whether the server answers for `host`, which is a name or an address without a port.
     pub fn accepts(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        is_ip(&host)
+        address(&host).is_some()
             || is_loopback_name(&host)
             || self.0.iter().any(|pattern| match pattern {
                 Pattern::Name(name) => host == *name,
@@ -113,10 +113,11 @@ pub(super) fn host_and_port(authority: &Authority) -> Option<(&str, Option<u16>)
     }
 }
 
-fn is_ip(host: &str) -> bool {
+/// The address that a host is, if it is one: that of IPv6 stands in brackets.
+pub(super) fn address(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(inner) => inner.parse::<Ipv6Addr>().is_ok(),
-        None => host.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv4()),
+        Some(inner) => inner.parse().ok().map(IpAddr::V6),
+        None => host.parse().ok().map(IpAddr::V4),
     }
 }
 

@@ -4,13 +4,12 @@
 //! response. Whether the request is processed is decided here, because a browser sends many requests without a
 //! preflight.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, header};
 
-use super::hosts::{host_and_port, is_loopback_name};
+use super::hosts::{address, host_and_port, is_loopback_name};
 
 /// Which web pages, besides our own, may call from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,11 +93,7 @@ fn is_own(origin: &HeaderValue, host: &Authority) -> bool {
 
 fn is_loopback(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    let address = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::from),
-        None => host.parse::<IpAddr>().ok(),
-    };
-    is_loopback_name(&host) || address.is_some_and(|ip| ip.is_loopback())
+    is_loopback_name(&host) || address(&host).is_some_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Protocol {
             Self::Connect => connect_error(&status),
             Self::Http => {
                 let text = format!("{}\n", status.message());
-                let plain = (names(status.code()).1, [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text);
+                let plain = (http(status.code()), [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")], text);
                 plain.into_response().map(Body::new)
             }
         }
@@ -141,39 +141,20 @@ pub(crate) fn explained(status: &Status) -> Status {
 }
 
 /// The name of a status code, as gRPC spells it.
-pub const fn name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
+pub(super) const fn name(code: Code) -> &'static str {
+    names(code).0
 }
 
 /// The answer to a call of the Connect protocol that failed.
 pub fn connect_error(status: &Status) -> Response<Body> {
     let status = &explained(status);
-    let (code, http) = names(status.code());
-    let mut error = json!({ "code": code, "message": status.message() });
+    let mut error = json!({ "code": names(status.code()).1, "message": status.message() });
     let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
     if !details.is_empty() {
         error["details"] = details.iter().map(|any| detail(&any.type_url, &any.value)).collect();
     }
     let mut response = Response::new(Body::new(axum::body::Body::from(error.to_string())));
-    *response.status_mut() = http;
+    *response.status_mut() = http(status.code());
     *response.headers_mut() = status.metadata().clone().into_headers();
     // They were those of an answer without a body.
     for name in [header::CONTENT_LENGTH, header::TRAILER] {
@@ -204,26 +185,32 @@ fn detail(type_url: &str, value: &[u8]) -> Value {
     detail
 }
 
-/// Connect's name of a code, and its HTTP status.
-fn names(code: Code) -> (&'static str, StatusCode) {
+/// The names of a code in gRPC and in Connect, and its HTTP status.
+const fn names(code: Code) -> (&'static str, &'static str, u16) {
     match code {
-        Code::Cancelled => ("canceled", StatusCode::from_u16(499).unwrap_or(StatusCode::REQUEST_TIMEOUT)),
-        Code::Ok | Code::Unknown => ("unknown", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::InvalidArgument => ("invalid_argument", StatusCode::BAD_REQUEST),
-        Code::DeadlineExceeded => ("deadline_exceeded", StatusCode::GATEWAY_TIMEOUT),
-        Code::NotFound => ("not_found", StatusCode::NOT_FOUND),
-        Code::AlreadyExists => ("already_exists", StatusCode::CONFLICT),
-        Code::PermissionDenied => ("permission_denied", StatusCode::FORBIDDEN),
-        Code::ResourceExhausted => ("resource_exhausted", StatusCode::TOO_MANY_REQUESTS),
-        Code::FailedPrecondition => ("failed_precondition", StatusCode::BAD_REQUEST),
-        Code::Aborted => ("aborted", StatusCode::CONFLICT),
-        Code::OutOfRange => ("out_of_range", StatusCode::BAD_REQUEST),
-        Code::Unimplemented => ("unimplemented", StatusCode::NOT_IMPLEMENTED),
-        Code::Internal => ("internal", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unavailable => ("unavailable", StatusCode::SERVICE_UNAVAILABLE),
-        Code::DataLoss => ("data_loss", StatusCode::INTERNAL_SERVER_ERROR),
-        Code::Unauthenticated => ("unauthenticated", StatusCode::UNAUTHORIZED),
+        Code::Ok => ("OK", "unknown", 500),
+        Code::Cancelled => ("CANCELLED", "canceled", 499),
+        Code::Unknown => ("UNKNOWN", "unknown", 500),
+        Code::InvalidArgument => ("INVALID_ARGUMENT", "invalid_argument", 400),
+        Code::DeadlineExceeded => ("DEADLINE_EXCEEDED", "deadline_exceeded", 504),
+        Code::NotFound => ("NOT_FOUND", "not_found", 404),
+        Code::AlreadyExists => ("ALREADY_EXISTS", "already_exists", 409),
+        Code::PermissionDenied => ("PERMISSION_DENIED", "permission_denied", 403),
+        Code::ResourceExhausted => ("RESOURCE_EXHAUSTED", "resource_exhausted", 429),
+        Code::FailedPrecondition => ("FAILED_PRECONDITION", "failed_precondition", 400),
+        Code::Aborted => ("ABORTED", "aborted", 409),
+        Code::OutOfRange => ("OUT_OF_RANGE", "out_of_range", 400),
+        Code::Unimplemented => ("UNIMPLEMENTED", "unimplemented", 501),
+        Code::Internal => ("INTERNAL", "internal", 500),
+        Code::Unavailable => ("UNAVAILABLE", "unavailable", 503),
+        Code::DataLoss => ("DATA_LOSS", "data_loss", 500),
+        Code::Unauthenticated => ("UNAUTHENTICATED", "unauthenticated", 401),
     }
+}
+
+/// The HTTP status of a code.
+fn http(code: Code) -> StatusCode {
+    StatusCode::from_u16(names(code).2).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 #[cfg(test)]

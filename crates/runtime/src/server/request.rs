@@ -20,9 +20,9 @@ use tracing::{Instrument, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::activity::OpenRequest;
-use super::hosts::{HostError, Hosts};
-use super::origins::Origins;
+use super::hosts::HostError;
 use super::protocol::{self, Protocol, name};
+use super::settings::ServerConfig;
 use crate::{errors, telemetry};
 
 /// Metadata key of the request id. A client may choose it; the response repeats it.
@@ -30,13 +30,6 @@ const REQUEST_ID: &str = "x-request-id";
 
 /// How long a client may pause within the body of its request.
 const BODY_PAUSE: Duration = Duration::from_secs(60);
-
-/// Which requests a port admits.
-#[derive(Debug)]
-pub(super) struct RequestPolicy {
-    pub(super) hosts: Hosts,
-    pub(super) origins: Origins,
-}
 
 /// Why a request is not admitted.
 struct Refusal {
@@ -65,31 +58,33 @@ impl From<Status> for Refusal {
     }
 }
 
-impl RequestPolicy {
-    /// Checks a request. Returns the time that its call may take, if that is limited.
-    fn admit(&self, parts: &request::Parts, protocol: &Protocol) -> Result<Option<Duration>, Refusal> {
-        let host = self.hosts.check(parts).map_err(|error| match error {
-            HostError::Malformed => {
-                let text = "the request does not name one host".to_owned();
-                Refusal::new(StatusCode::BAD_REQUEST, Code::PermissionDenied, "HOST_MALFORMED", text)
-            }
-            HostError::Unknown(host) => {
-                let text =
-                    format!("this server is not called {host}; if it should be, add it to TREE_AGENT_HOSTS");
-                Refusal::new(StatusCode::MISDIRECTED_REQUEST, Code::PermissionDenied, "HOST_UNKNOWN", text)
-            }
-        })?;
-        if !self.origins.check(&parts.headers, &host) {
+/// Checks a request. Returns the time that its call may take, if that is limited.
+fn admit(
+    config: &ServerConfig,
+    parts: &request::Parts,
+    protocol: &Protocol,
+) -> Result<Option<Duration>, Refusal> {
+    let host = config.hosts.check(parts).map_err(|error| match error {
+        HostError::Malformed => {
+            let text = "the request does not name one host".to_owned();
+            Refusal::new(StatusCode::BAD_REQUEST, Code::PermissionDenied, "HOST_MALFORMED", text)
+        }
+        HostError::Unknown(host) => {
             let text =
-                "pages of this origin may not call here; to allow it, add it to TREE_AGENT_ALLOWED_ORIGINS";
-            let (http, code) = (StatusCode::FORBIDDEN, Code::PermissionDenied);
-            return Err(Refusal::new(http, code, "ORIGIN_NOT_ALLOWED", text.to_owned()));
+                format!("this server is not called {host}; if it should be, add it to TREE_AGENT_HOSTS");
+            Refusal::new(StatusCode::MISDIRECTED_REQUEST, Code::PermissionDenied, "HOST_UNKNOWN", text)
         }
-        match protocol.timeout(&parts.headers)? {
-            // A call that is late already is not begun.
-            Some(Duration::ZERO) => Err(timed_out().into()),
-            timeout => Ok(timeout),
-        }
+    })?;
+    if !config.origins.check(&parts.headers, &host) {
+        let text =
+            "pages of this origin may not call here; to allow it, add it to TREE_AGENT_ALLOWED_ORIGINS";
+        let (http, code) = (StatusCode::FORBIDDEN, Code::PermissionDenied);
+        return Err(Refusal::new(http, code, "ORIGIN_NOT_ALLOWED", text.to_owned()));
+    }
+    match protocol.timeout(&parts.headers)? {
+        // A call that is late already is not begun.
+        Some(Duration::ZERO) => Err(timed_out().into()),
+        timeout => Ok(timeout),
     }
 }
 
@@ -97,12 +92,12 @@ impl RequestPolicy {
 #[derive(Clone, Debug)]
 pub(super) struct RequestService<S> {
     inner: S,
-    policy: Arc<RequestPolicy>,
+    config: Arc<ServerConfig>,
 }
 
 impl<S> RequestService<S> {
-    pub(super) const fn new(inner: S, policy: Arc<RequestPolicy>) -> Self {
-        Self { inner, policy }
+    pub(super) const fn new(inner: S, config: Arc<ServerConfig>) -> Self {
+        Self { inner, config }
     }
 
     /// Answers a request, which is `open` until its answer has ended.
@@ -119,7 +114,7 @@ impl<S> RequestService<S> {
         let record = Record { method, started: Instant::now(), span: span.clone(), code: None, _open: open };
         let (parts, body) = request.into_parts();
         let protocol = Protocol::of(&parts);
-        let (mut response, otherwise) = match self.policy.admit(&parts, &protocol) {
+        let (mut response, otherwise) = match admit(&self.config, &parts, &protocol) {
             Ok(timeout) => {
                 let request = Request::from_parts(parts, received(body));
                 let answer = async {

@@ -190,6 +190,7 @@ impl http_body::Body for Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::BodyExt;
     use std::time::Duration;
 
     fn body(
