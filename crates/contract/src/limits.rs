@@ -46,9 +46,9 @@ pub const SNIPPET_BYTES: usize = 600;
 pub const NODE_DECISIONS: usize = 16;
 /// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// Bytes of a request of the public API that carries neither a document nor prompts.
+/// Bytes of a request to a service of the public API that takes neither documents nor runs.
 pub const REQUEST_BYTES: usize = 256 * 1024;
-/// Bytes of a request that describes a run or changes one. Three prompts and a schema of [`PROMPT_BYTES`] each fit,
+/// Bytes of a request to the service of runs. Three prompts and a schema of [`PROMPT_BYTES`] each fit,
 /// also as JSON that escapes every line break and every letter beyond ASCII.
 pub const RUN_REQUEST_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
