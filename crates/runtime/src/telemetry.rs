@@ -2,8 +2,8 @@
 //!
 //! Traces are exported over OTLP/gRPC when `OTEL_EXPORTER_OTLP_ENDPOINT` is set, over TLS if it is an https:// URL;
 //! trace context travels between services in W3C `traceparent` metadata, which channels write and servers read. A run
-//! outlives the request that created it and the drivers that drive it, so no span can be the parent of all its work. Its
-//! trace id is the run's id instead ([`join_run`]), so the run's id leads to its trace.
+//! outlives the request that created it and the drivers that drive it, so no span can be the parent of all its work.
+//! Its trace id is the run's id instead ([`join_run`]), so the run's id leads to its trace.
 
 pub mod metrics;
 mod writer;
