@@ -108,7 +108,8 @@ pub async fn serve(
                 .max_encoding_message_size(limits::GRAPH_BYTES),
         )
         .service(
-            limited!(ModelServiceServer::new(gateway.models.clone())).max_decoding_message_size(limits::REQUEST_BYTES),
+            limited!(ModelServiceServer::new(gateway.models.clone()))
+                .max_decoding_message_size(limits::REQUEST_BYTES),
         )
         .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
         .service(

@@ -15,7 +15,8 @@ pub(crate) struct Preview<'a> {
 }
 
 impl Preview<'_> {
-    /// What a command does, such as `concerns` or `re-runs`: `re-runs 3 nodes, about 7 calls, about $0.12; reuses 41`, and a line for each note.
+    /// What a command does, such as `concerns` or `re-runs`: `re-runs 3 nodes, about 7 calls, about $0.12; reuses 41`,
+    /// and a line for each note.
     pub(crate) fn lines(&self, does: &str) -> Vec<String> {
         let preview = self.preview;
         let mut parts = vec![format!("{does} {}", count(preview.node_count as usize, "node"))];

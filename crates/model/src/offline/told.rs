@@ -1,4 +1,4 @@
-//! What the planner and the steps of a node tell its aggregator: the words that count, and the steps that were not done.
+//! What the planner and the steps of a node tell its aggregator: the words that count, and steps that were not done.
 
 use std::collections::HashSet;
 

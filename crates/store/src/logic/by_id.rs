@@ -16,9 +16,9 @@ use crate::schema::Dialect;
 pub(crate) const SHOWN: &str =
     "NOT EXISTS (SELECT 1 FROM tree_agent_runs r WHERE r.id = d.run_id AND r.deleted_at IS NOT NULL)";
 
-/// The document with the id that is parameter 1. Several runs may have one under this id: restored forks, and those that
-/// outlived the run, hold it too. The one that created it counts. That is the run with the fewest others before it in
-/// its line, and of several such forks the oldest.
+/// The document with the id that is parameter 1. Several runs may have one under this id: restored forks, and forks
+/// that outlived the run, hold it too. The one that created it counts. That is the run with the fewest others before
+/// it in its line, and of several such forks the oldest.
 fn by_id(dialect: Dialect) -> String {
     let length = dialect.pick("jsonb_array_length", "json_array_length");
     format!(

@@ -60,9 +60,9 @@ pub(super) fn parse(
     Ok((config, tls))
 }
 
-/// What the statements of appends, and of leases with their claims, need. Plans made for given array lengths cost more to make than they save.
-/// A plan is kept for long, so it must not depend on tables that were small when it was made: index look-ups in the
-/// order of the given rows always, which is also the order in which rows are locked.
+/// What the statements of appends, and of leases with their claims, need. Plans made for given array lengths cost more
+/// to make than they save. A plan is kept for long, so it must not depend on tables that were small when it was made:
+/// index look-ups in the order of the given rows always, which is also the order in which rows are locked.
 const ORDERED: &str = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_hashjoin=off \
                        -c enable_mergejoin=off";
 

@@ -19,8 +19,8 @@
 //! | `f15` | all of it for an hour (`make soak`) |
 //! | `f16` | a driver killed between a command's answer and its effect, and before its answer |
 //!
-//! `make test-faults` runs them all, `make test-faults FAULT=f03` those of one number, `make test-all` all with all other
-//! tests. `make test` runs one each of a crash, a lost reply, a Redis that goes away and readers that stall.
+//! `make test-faults` runs them all, `make test-faults FAULT=f03` those of one number, and `make test-all` all with the
+//! other tests. `make test` runs one each of a crash, a lost reply, a Redis that goes away and readers that stall.
 
 mod answers;
 mod clocks;
