@@ -19,9 +19,6 @@ use escapes::{Controls, decoded};
 use scripts::{is_optional, is_stroke, runs_on};
 use signs::{DIVIDERS, DIVIDERS_OR_DOT, grouped, is_sign, split, unsigned};
 
-/// The version of [`indexed`]. A store indexes its documents again when it has indexed them with another one.
-pub const VERSION: i32 = 4;
-
 /// `text` with every character in its usual form (NFKC): accents composed, full-width letters and ligatures as plain
 /// letters. Invisible characters are left out, such as soft hyphens, and so are marks that writers may leave out, such
 /// as Arabic vowel signs. Characters with which some languages divide words become spaces.

@@ -65,7 +65,6 @@ const ORDER: &[&str] = &[
     "steer",
     "steer/fork",
     "run",
-    "names",
     "audit/bands",
     "audit/homework",
     "audit/leases",

@@ -6,15 +6,11 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
-use tonic::body::Body;
-use tower::ServiceExt;
 use tree_agent_contract::role::{AggregateInput, AggregatorOutput, CallContext, ChildOutcome, RoleErrorKind};
 use tree_agent_contract::{Budgets, NodeId, NodeStatus, RunContext, RunId, StepId};
 use tree_agent_model::{Models, RoleServer};
-use tree_agent_proto::internal::v1::CheckModelRequest;
 use tree_agent_proto::internal::v1::aggregate_response::Message;
 use tree_agent_proto::internal::v1::aggregator_service_client::AggregatorServiceClient;
-use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
 use tree_agent_proto::{Wire, role_error};
 use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::role_token::RoleToken;
@@ -65,13 +61,6 @@ fn input(model: &str) -> AggregateInput {
     }
 }
 
-/// The request as a caller of version 0.1 makes it.
-fn former_path(mut request: http::Request<Body>) -> http::Request<Body> {
-    let path = request.uri().to_string().replace("/treeagent.internal.v1.", "/treeagent.v1.");
-    *request.uri_mut() = path.parse().unwrap();
-    request
-}
-
 #[tokio::test]
 async fn a_call_ends_with_one_valid_output_or_a_typed_error_and_the_server_drains() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
@@ -100,13 +89,6 @@ async fn a_call_ends_with_one_valid_output_or_a_typed_error_and_the_server_drain
     let garbage = input("scripted:fail=garbage,fail_role=aggregate").to_wire();
     let status = client.aggregate(garbage).await.unwrap().into_inner().next().await.unwrap().unwrap_err();
     assert_eq!(role_error(&status).kind, RoleErrorKind::InvalidOutput);
-
-    // Version 0.1 called these paths.
-    let former = connector.connect(&url).await.unwrap().map_request(former_path);
-    AggregatorServiceClient::new(former.clone()).aggregate(input("").to_wire()).await.unwrap();
-    let question = CheckModelRequest { model: "offline".into() };
-    let answer = ModelServiceClient::new(former).check_model(question).await.unwrap();
-    assert_eq!(answer.into_inner().problem, None);
 
     drop(client);
     shutdown.cancel();

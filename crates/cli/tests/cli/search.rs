@@ -409,12 +409,14 @@ fn what_cannot_be_used_is_named_and_stays_as_it_is() {
         put(dir, &format!("{name}/children.json"), &list.to_string());
         folder_refused(name, said);
     }
-    // A list that is too long is cut, and the search still has no room for it.
+    // The search has no room for so many.
     let many: Vec<Value> =
         (0..1_005).map(|i| json!({"title": format!("T {i}"), "slug": format!("t{i}")})).collect();
     put(dir, "many/children.json", &Value::from(many).to_string());
-    folder_refused("many", "lists 1005 children; the first 1000 are taken");
-    folder_refused("many", "allow at least 1001 with --max-nodes");
+    folder_refused(
+        "many",
+        "lists 1005 topics, and a search may have 1000 nodes; allow at least 1006 with --max-nodes",
+    );
     put(dir, "circle/children.json", "[{\"title\": \"A\", \"slug\": \"a\"}]");
     std::os::unix::fs::symlink(dir.join("circle"), dir.join("circle/a")).unwrap();
     let circle = search(&dir.join("circle"), model, &[]);
