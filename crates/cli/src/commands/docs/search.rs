@@ -57,7 +57,6 @@ impl Search {
             context: Some(pb::RunContext { scope: scope as i32, project_ids }),
             path_prefix: self.path.clone(),
             limit: self.limit,
-            ..Default::default()
         };
         let found = client.ask(message.clone()).await?;
         let out = &context.out;
