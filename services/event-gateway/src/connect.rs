@@ -57,7 +57,7 @@ pub(crate) fn is_call(headers: &HeaderMap) -> bool {
     Codec::of(headers).is_some()
 }
 
-/// The answer to a call of this protocol that did not get as far as [`Connect`]: a refusal in gRPC's form.
+/// The answer to a call of this protocol that did not get as far as its method: a refusal in gRPC's form.
 pub(crate) fn refusal(response: Response<Body>) -> Response<Body> {
     let is_grpc =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|t| t.as_bytes() == b"application/grpc");

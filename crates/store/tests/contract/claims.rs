@@ -1,4 +1,4 @@
-//! Claims on Postgres beside planners of an older version, and what a claim and a renewal cost with many runs.
+//! Claims on Postgres beside locked rows, and what a claim and a renewal cost with many runs.
 
 use std::time::{Duration, Instant};
 
@@ -17,38 +17,6 @@ async fn store() -> (PostgresStore, Client) {
     let (client, connection) = connect(&url, NoTls).await.unwrap();
     tokio::spawn(connection);
     (PostgresStore::connect(&url, PoolConfig::default()).await.unwrap(), client)
-}
-
-/// How planners of schema version 7 claim.
-const FORMER_CLAIM: &str = "UPDATE tree_agent_runs SET epoch = epoch + 1, lease_owner = 'former', \
-     lease_expires_at = now() + interval '60 s' WHERE id IN (SELECT id FROM tree_agent_runs \
-     WHERE status IN ('queued', 'running', 'paused') AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
-     FOR UPDATE SKIP LOCKED)";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn planners_of_before_and_of_now_respect_each_other() {
-    let (store, sql) = store().await;
-    for n in 1..=2 {
-        store.create_run(new_run(n)).await.unwrap();
-    }
-    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 2);
-    assert_eq!(claim(&store, "now", LONG, 10).await, [], "a run of another planner was taken");
-    // The lease of one ends. Its planner is gone.
-    let end = "UPDATE tree_agent_runs SET lease_expires_at = now() - interval '1 ms' WHERE id = $1";
-    assert_eq!(sql.execute(end, &[&run_id(1).0]).await.unwrap(), 1);
-    let taken = claim(&store, "now", LONG, 10).await;
-    assert_eq!((taken.len(), taken[0].run_id, taken[0].epoch), (1, run_id(1), 2));
-    assert_eq!(store.append([append(run_id(1), 1, 2, 1)].into()).await.unwrap(), [AppendOutcome::Fenced]);
-    // The former planner takes nothing that is owned or in quarantine.
-    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 0);
-    store.quarantine(run_id(1), 2, LONG).await.unwrap();
-    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 0);
-    // What is released is free for both.
-    assert_eq!(claim(&store, "now", LONG, 10).await, []);
-    assert_eq!(sql.execute(end, &[&run_id(2).0]).await.unwrap(), 1);
-    let taken = claim(&store, "now", LONG, 10).await;
-    assert_eq!(store.release(&[(taken[0].run_id, taken[0].epoch)]).await.unwrap(), []);
-    assert_eq!(sql.execute(FORMER_CLAIM, &[]).await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
