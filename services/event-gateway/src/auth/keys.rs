@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde_json::Value;
 
@@ -108,6 +108,9 @@ impl Key {
             AlgorithmParameters::RSA(_) => Algorithm::RS256,
             _ => return Err("is of another kind or curve (kty, crv)".to_owned()),
         };
+        if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
+            return Err("is for encryption (use)".to_owned());
+        }
         let key = DecodingKey::from_jwk(&jwk).map_err(|error| format!("cannot be read: {error}"))?;
         Ok(Self { id: jwk.common.key_id, algorithm, key })
     }

@@ -245,6 +245,7 @@ fn keys_that_cannot_be_used_are_complained_of() {
     };
     assert!(complaint(&with("d", "c2VjcmV0")).contains("a private key"));
     assert!(complaint(&with("crv", "Ed448")).contains("key 1"));
+    assert!(complaint(&with("use", "enc")).contains("key 1 is for encryption"));
     let secret = r#"{"keys": [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}]}"#;
     assert!(complaint(secret).contains("key 1 is of another kind"));
 }
