@@ -60,7 +60,7 @@ pub(crate) enum Command {
     // Documents
     Import(import::Import),
     // The underscore keeps it out of completion.
-    #[command(name = "_convert-file", hide = true)]
+    #[command(name = tree_agent_convert::worker::COMMAND, hide = true)]
     ConvertFile(import::ConvertFile),
     Projects(projects::Projects),
     Doc(doc::Doc),

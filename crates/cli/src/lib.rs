@@ -131,7 +131,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::SetBudget(budget) => budget.run(&context).await,
         Command::Cancel(cancel) => cancel.run(&context).await,
         Command::Import(import) => import.run(&context).await,
-        Command::ConvertFile(file) => file.run().await,
+        Command::ConvertFile(file) => file.run(),
         Command::Projects(projects) => projects.run(&context).await,
         Command::Migrate(migrate) => migrate.run(&context).await,
         Command::Verify(verify) => verify.run(&context).await,

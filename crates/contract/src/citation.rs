@@ -15,7 +15,7 @@ use crate::error::Checks;
 use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
-use crate::text::hex;
+use crate::text::{hex, place};
 
 pub use quote::{PlainText, footnote_mark};
 
@@ -45,6 +45,9 @@ pub struct Passage {
     pub bytes: u64,
     /// SHA-256 of the passage, in hexadecimal digits: it shows whether the source has changed there.
     pub sha256: String,
+    /// The page or the sheet of the file that the source was converted from, such as "Page 4"; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub place: String,
 }
 
 impl Passage {
@@ -52,7 +55,8 @@ impl Passage {
     pub fn of(source: &str, range: Range<usize>) -> Self {
         let passage = source.get(range.clone()).unwrap_or_default();
         let sha256 = hex(&Sha256::digest(passage));
-        Self { offset: range.start as u64, bytes: passage.len() as u64, sha256 }
+        let place = place(source, range.start).unwrap_or_default().to_owned();
+        Self { offset: range.start as u64, bytes: passage.len() as u64, sha256, place }
     }
 }
 

@@ -7,11 +7,23 @@
 
 use std::borrow::Cow;
 
+use crate::limits::TITLE_BYTES;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 use unicode_width::UnicodeWidthStr;
 
 /// What stands at the end of a text that was cut.
 pub const ELLIPSIS: char = '…';
+
+/// The page or the sheet in which byte `at` of a converted document stands, such as "Page 4". A line that is a comment
+/// marks where it begins: `<!-- Page 4 -->`.
+pub fn place(text: &str, at: usize) -> Option<&str> {
+    let marks =
+        text.get(..at)?.rsplit('\n').filter_map(|line| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+    let is_place = |place: &&str| {
+        place.len() <= TITLE_BYTES && (place.starts_with("Page ") || place.starts_with("Sheet "))
+    };
+    marks.into_iter().find(is_place)
+}
 
 /// The longest beginning of `text` that takes at most `max` bytes.
 pub fn prefix(text: &str, max: usize) -> &str {
@@ -159,6 +171,16 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_mark_names_the_place_behind_it() {
+        let text = "before\n<!-- Page 1 -->\none\n<!-- a note -->\n<!-- Page 2 -->\ntwo";
+        for (word, place) in
+            [("before", None), ("one", Some("Page 1")), ("note", Some("Page 1")), ("two", Some("Page 2"))]
+        {
+            assert_eq!(super::place(text, text.find(word).unwrap()), place, "{word}");
+        }
+    }
 
     #[test]
     fn data_is_cut_between_characters() {

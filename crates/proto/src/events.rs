@@ -42,7 +42,7 @@ wire_message! {
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
     Citation => Citation { claim, quote, document_id, verdict, passage }
-    Passage => Passage { offset, bytes, sha256 }
+    Passage => Passage { offset, bytes, sha256, place }
     CitationCounts => CitationCounts { total, verified }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }

@@ -254,7 +254,7 @@ impl Sources<'_> {
 fn state(citation: &Citation, source: Option<&str>, plain: &mut Option<PlainText>) -> pb::SourceState {
     let (Some(passage), Some(source)) = (&citation.passage, source) else { return pb::SourceState::Gone };
     let (begin, end) = (passage.offset as usize, passage.offset.saturating_add(passage.bytes) as usize);
-    if source.get(begin..end).is_some() && Passage::of(source, begin..end) == *passage {
+    if source.get(begin..end).is_some() && Passage::of(source, begin..end).sha256 == passage.sha256 {
         return pb::SourceState::Unchanged;
     }
     let plain = plain.get_or_insert_with(|| PlainText::of(source));

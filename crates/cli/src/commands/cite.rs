@@ -164,7 +164,10 @@ fn source(
         "" => claim.citation.document_id.to_string(),
         title => one_line(title),
     };
-    let place = claim.citation.passage.as_ref().map(|passage| format!(" at byte {}", passage.offset));
+    let place = claim.citation.passage.as_ref().map(|passage| match passage.place.as_str() {
+        "" => format!(" at byte {}", passage.offset),
+        place => format!(", {}", one_line(place)),
+    });
     let said = match (claim.citation.verdict, claim.source) {
         (Verdict::Verified, Some("changed")) => ", which has changed there",
         (Verdict::Verified, Some("gone")) => ", which is gone",

@@ -3,17 +3,9 @@
 //! An import compares the folder with what the project says of it, and sends only what differs. It writes nothing that
 //! the next import needs, so one that is interrupted anywhere is completed by the next.
 
-mod convert;
 mod folder;
-mod kind;
-mod parts;
-#[cfg(test)]
-#[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../../tests/cli/support/pdf.rs"]
-mod pdf_file;
 mod project;
 mod report;
-mod worker;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,19 +13,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use futures::{StreamExt, stream};
 use sha2::{Digest, Sha256};
-use tokio::sync::Semaphore;
-use tree_agent_contract::limits::{IMPORT_BYTES, TITLE_BYTES};
-use tree_agent_contract::text::{check_name, hex, prefix};
+use tree_agent_contract::limits::IMPORT_BYTES;
+use tree_agent_contract::text::{check_name, hex};
+use tree_agent_convert::{Converter, split, worker};
 
 pub(crate) use self::folder::Selection;
 use self::folder::{Candidate, Reason, Skipped};
-use self::kind::Kind;
-use self::parts::split;
 use self::project::Project;
 pub(crate) use self::report::Imported;
 use self::report::Report;
-pub(crate) use self::worker::ConvertFile;
-use self::worker::{Converter, Format};
 use crate::client::Client;
 use crate::complete;
 use crate::context::{Context, interrupt};
@@ -42,16 +30,15 @@ use crate::exit::Exit;
 
 /// Files that are read and sent at the same time.
 const PARALLEL: usize = 8;
-/// Files that are converted at the same time, each in a process of its own.
-const CONVERSIONS: usize = 2;
 /// Changes when files are converted or split in another way, so that they are imported again.
-const VERSION: &[u8] = b"4";
+const VERSION: &[u8] = b"5";
 
 /// Import a folder of documents into a project
 ///
-/// Markdown, plain text, source code, HTML and PDF are imported; see docs/import.md. Only files that are new or have
-/// changed are sent. A document that was imported before is replaced. An import that was interrupted is completed by
-/// the next. The documents of a search that was written as a folder keep their titles.
+/// Text in any encoding, source code, HTML, PDF, office documents, sheets, CSV and mail are imported; see
+/// docs/import.md. Every file that is left out is named with the reason. Only files that are new or have changed are
+/// sent. A document that was imported before is replaced. An import that was interrupted is completed by the next. The
+/// documents of a search that was written as a folder keep their titles.
 #[derive(Debug, Args)]
 pub(crate) struct Import {
     /// The folder; the paths of the documents are relative to it
@@ -141,6 +128,27 @@ fn sha256(parts: &[&[u8]]) -> String {
     hex(&digest.finalize())
 }
 
+/// This program, which converts files, too.
+fn program() -> Result<PathBuf, CliError> {
+    std::env::current_exe().map_err(|e| CliError::Other(format!("this program cannot find itself: {e}")))
+}
+
+/// Convert a file on stdin to text (for the import itself)
+#[derive(Debug, Args)]
+pub(crate) struct ConvertFile {
+    /// The extension of its name
+    extension: String,
+    /// Seconds of processor time
+    #[arg(long, default_value_t = worker::PROCESSOR_SECONDS)]
+    seconds: u64,
+}
+
+impl ConvertFile {
+    pub(crate) fn run(&self) -> Result<Exit, CliError> {
+        match worker::serve(&self.extension, self.seconds)? {}
+    }
+}
+
 /// A folder that is to be imported.
 pub(crate) struct DocumentFolder<'a> {
     dir: &'a Path,
@@ -168,14 +176,14 @@ impl<'a> DocumentFolder<'a> {
 
     /// Imports the folder, and reports on stderr what is left out.
     pub(crate) async fn import(&self, context: &Context, client: &Client) -> Result<Imported, CliError> {
-        let mut report = Report::new(context, self.dir);
+        let mut report = Report::new(context);
         let mut found = {
             let (selection, dir) = (self.selection.clone(), self.dir.to_owned());
             let except = self.except.map(Path::to_owned);
             let walk = tokio::task::spawn_blocking(move || selection.find(&dir, except.as_deref()));
             walk.await.map_err(|e| CliError::Other(format!("looking into the folder failed: {e}")))??
         };
-        found.skipped.iter().for_each(|skipped| report.skip(skipped));
+        std::mem::take(&mut found.skipped).into_iter().for_each(|skipped| report.skip(skipped));
         let candidates = std::mem::take(&mut found.candidates);
         let nothing =
             || CliError::Usage(format!("{} holds nothing that can be imported", self.dir.display()));
@@ -186,12 +194,7 @@ impl<'a> DocumentFolder<'a> {
         }
         report.begin(candidates.len());
         let project = Project::open(client, self.project, &self.source).await?;
-        let work = Work {
-            project: &project,
-            converter: Converter::new()?,
-            conversions: Semaphore::new(CONVERSIONS),
-            owned: self.prune,
-        };
+        let work = Work { project: &project, converter: Converter::new(program()?), owned: self.prune };
         let mut kept = HashSet::new();
         let mut files = stream::iter(candidates)
             .map(|candidate| async {
@@ -210,10 +213,10 @@ impl<'a> DocumentFolder<'a> {
                     kept.insert(candidate.path);
                 }
                 Err(skipped) => {
-                    report.skip(&skipped);
                     if skipped.reason.is_uncertain() {
                         kept.insert(candidate.path);
                     }
+                    report.skip(skipped);
                 }
             }
             report.advance();
@@ -236,7 +239,6 @@ impl<'a> DocumentFolder<'a> {
 struct Work<'a> {
     project: &'a Project<'a>,
     converter: Converter,
-    conversions: Semaphore,
     /// Whether documents that another import wrote are to become this one's.
     owned: bool,
 }
@@ -261,11 +263,11 @@ impl Work<'_> {
         if self.project.has_file(&candidate.path, &hash, self.owned) {
             return Ok(Ok(Done::default()));
         }
-        let (title, text) = match self.text(candidate, bytes, title).await {
-            Ok(text) => text,
-            Err(skipped) => return Ok(Err(skipped)),
+        let converted = match self.converter.convert(&candidate.path, candidate.kind, bytes).await {
+            Ok(converted) => converted,
+            Err(fault) => return Ok(Err(candidate.fault(fault))),
         };
-        let parts = split(&candidate.path, &title, text);
+        let parts = split(&candidate.path, &title.unwrap_or(converted.title), converted.text);
         if let [part] = &parts[..]
             && self.project.has_text(part)
         {
@@ -280,38 +282,6 @@ impl Work<'_> {
         let removed = self.project.remove_but(&candidate.path, &parts).await?;
         let bytes = parts.iter().map(|part| part.body.len() as u64).sum();
         Ok(Ok(Done { documents: parts.len(), removed, bytes }))
-    }
-
-    /// The title and the text of a file.
-    async fn text(
-        &self,
-        candidate: &Candidate,
-        bytes: Vec<u8>,
-        title: Option<String>,
-    ) -> Result<(String, String), Skipped> {
-        let file_name = || candidate.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let format = match candidate.kind {
-            Kind::Markdown | Kind::Text => return Ok((title.unwrap_or_default(), candidate.text(bytes)?)),
-            // The first line that begins with # is a comment, and no title.
-            Kind::Code => return Ok((title.unwrap_or_else(file_name), candidate.text(bytes)?)),
-            Kind::Html => Format::Html,
-            Kind::Pdf => Format::Pdf,
-        };
-        let converted = {
-            // The semaphore is never closed.
-            let _permit = self.conversions.acquire().await;
-            self.converter.convert(format, bytes).await
-        };
-        let converted = converted.map_err(|(reason, why)| candidate.skip(reason, why))?;
-        if converted.text.trim().is_empty() {
-            let hint = if format == Format::Pdf { "; it may be a scan" } else { "" };
-            return Err(candidate.skip(Reason::Empty, format!("holds no text{hint}")));
-        }
-        let title = match (format, converted.title) {
-            (Format::Pdf, title) if title.is_empty() => file_name(),
-            (_, title) => prefix(&title, TITLE_BYTES).to_owned(),
-        };
-        Ok((title, converted.text))
     }
 }
 

@@ -3,8 +3,9 @@
 mod support {
     pub(crate) mod dev;
     pub(crate) mod fake;
+    #[path = "../../../../convert/tests/support/files.rs"]
+    pub(crate) mod files;
     pub(crate) mod folder;
-    pub(crate) mod pdf;
     pub(crate) mod terminal;
 }
 

@@ -9,11 +9,10 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use serde::Serialize;
 
-use super::kind::Kind;
+use tree_agent_convert::{FILE_BYTES, Fault, Kind, by_name};
+
 use crate::error::CliError;
 
-/// Bytes of a file, and of the text that a file is converted to.
-pub(super) const FILE_BYTES: usize = 10 * 1024 * 1024;
 /// Folders of generated or downloaded files.
 const SKIPPED_FOLDERS: &[&str] = &["node_modules", "target", "__pycache__", "venv"];
 
@@ -23,7 +22,8 @@ const SKIPPED_FOLDERS: &[&str] = &["node_modules", "target", "__pycache__", "ven
 /// __pycache__, venv), not ignored by git, and selected by --include and --exclude. Symbolic links are not followed.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Import only files that match, as in .gitignore: '*.md', 'docs/' or '/src/**/*.rs'; can be repeated
+    /// Import only files that match, as in .gitignore: '*.md', 'docs/' or '/src/**/*.rs'. What matches is read as text
+    /// if its type is not known; can be repeated
     #[arg(long, value_name = "GLOB", requires = "dir")]
     include: Vec<String>,
     /// Leave out what matches, as in .gitignore; can be repeated
@@ -56,7 +56,7 @@ pub(super) struct Candidate {
 }
 
 /// Something that is not imported, and why.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Skipped {
     /// As the user would find it.
     pub(super) path: String,
@@ -78,18 +78,13 @@ pub(super) enum Reason {
     NotAFile,
     /// Its name is not valid UTF-8.
     Name,
-    /// More than [`FILE_BYTES`].
-    TooLarge,
-    /// Binary, or not UTF-8.
-    NotText,
-    /// No text in it.
-    Empty,
     /// The server does not accept it.
     Refused,
     /// It could not be read this time.
     Unreadable,
-    /// Its text could not be extracted.
-    NotConverted,
+    /// It gives no text.
+    #[serde(untagged)]
+    NoText(tree_agent_convert::Reason),
 }
 
 impl Reason {
@@ -100,18 +95,16 @@ impl Reason {
             Self::SymbolicLink => "symbolic links",
             Self::NotAFile => "no regular files",
             Self::Name => "with names that are not UTF-8",
-            Self::TooLarge => "too large",
-            Self::NotText => "binary or not UTF-8",
-            Self::Empty => "without text",
             Self::Refused => "refused by the server",
             Self::Unreadable => "unreadable",
-            Self::NotConverted => "not convertible",
+            Self::NoText(reason) => reason.words(),
         }
     }
 
     /// True if the file may hold what was imported from it before: it could not be seen this time.
     pub(super) const fn is_uncertain(self) -> bool {
-        matches!(self, Self::Unreadable | Self::NotConverted | Self::Refused)
+        use tree_agent_convert::Reason::{Broken, Expands, Password};
+        matches!(self, Self::Unreadable | Self::Refused | Self::NoText(Broken | Expands | Password))
     }
 }
 
@@ -178,7 +171,7 @@ impl Selection {
             if !include.is_empty() && !include.matched_path_or_any_parents(relative, false).is_ignore() {
                 continue;
             }
-            match sort_out(&entry, relative) {
+            match sort_out(&entry, relative, !include.is_empty()) {
                 Ok(candidate) => found.candidates.push(candidate),
                 Err(skipped) => found.skipped.push(skipped),
             }
@@ -220,23 +213,25 @@ fn is_in_repository(folder: &Path) -> bool {
     folder.canonicalize().is_ok_and(|whole| whole.ancestors().any(|above| above.join(".git").exists()))
 }
 
-fn sort_out(entry: &DirEntry, relative: &Path) -> Result<Candidate, Skipped> {
+/// A file to import, or why it is none. With `is_named` the user has asked for it, so it is read as text if its type is
+/// not known.
+fn sort_out(entry: &DirEntry, relative: &Path, is_named: bool) -> Result<Candidate, Skipped> {
     let skip = |reason, why: &str| {
         Err(Skipped { path: relative.display().to_string(), reason, why: why.to_owned() })
     };
     if entry.path_is_symlink() {
-        return skip(Reason::SymbolicLink, "is a symbolic link, which is not followed");
+        return skip(Reason::SymbolicLink, "symbolic link, which is not followed");
     }
     if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-        return skip(Reason::NotAFile, "is not a regular file");
+        return skip(Reason::NotAFile, "no regular file");
     }
-    let Some(kind) = Kind::of(entry.path()) else {
-        return skip(Reason::OtherType, "is of a type that is not imported");
+    let Some(kind) = Kind::of(entry.path()).or(is_named.then_some(Kind::Text)) else {
+        return skip(Reason::OtherType, &by_name(entry.path()));
     };
     let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
     match parts {
         Some(parts) => Ok(Candidate { file: entry.path().to_owned(), path: parts.join("/"), kind }),
-        None => skip(Reason::Name, "has a name that is not valid UTF-8"),
+        None => skip(Reason::Name, "its name is not valid UTF-8"),
     }
 }
 
@@ -254,28 +249,20 @@ impl Candidate {
             .and_then(|file| file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes))
             .map_err(|e| self.skip(Reason::Unreadable, format!("cannot be read: {e}")))?;
         if size > FILE_BYTES {
-            let why = format!("is larger than {FILE_BYTES} bytes, the most that a file may have");
-            return Err(self.skip(Reason::TooLarge, why));
+            let why = format!("too large: more than {} MiB", FILE_BYTES >> 20);
+            return Err(self.skip(Reason::NoText(tree_agent_convert::Reason::TooLarge), why));
         }
         Ok(bytes)
-    }
-
-    /// The text of a file that is text, without a byte order mark.
-    pub(super) fn text(&self, bytes: Vec<u8>) -> Result<String, Skipped> {
-        let text = String::from_utf8(bytes)
-            .ok()
-            .filter(|text| !text.contains('\0'))
-            .ok_or_else(|| self.skip(Reason::NotText, "is binary or not UTF-8 text"))?;
-        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        if text.trim().is_empty() {
-            return Err(self.skip(Reason::Empty, "is empty"));
-        }
-        Ok(text)
     }
 
     /// This file as one that is not imported.
     pub(super) fn skip(&self, reason: Reason, why: impl Into<String>) -> Skipped {
         Skipped { path: self.path.clone(), reason, why: why.into() }
+    }
+
+    /// This file as one that gives no text.
+    pub(super) fn fault(&self, fault: Fault) -> Skipped {
+        self.skip(Reason::NoText(fault.reason), fault.why)
     }
 }
 
@@ -300,17 +287,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, bytes: &[u8]| put(dir.path(), path, bytes);
         put("a.md", b"# A");
-        put("deep/er/b.TXT", "\u{feff}grüße".as_bytes());
-        put("name with spaces & ünïcode.markdown", b"text");
+        put("deep/er/b.TXT", b"text");
+        put("name with spaces & u\u{308}nicode.markdown", b"text");
         put("README", b"read me");
         put("main.rs", b"fn main() {}");
-        put("nul.md", b"a\0b");
-        put("latin1.txt", &[b'g', 0xfc]);
-        put("empty.md", b" \n");
         put("large.txt", &vec![b'x'; FILE_BYTES + 1]);
         put("full.txt", &vec![b'x'; FILE_BYTES]);
         put("picture.png", &[0x89, b'P']);
-        put(".hidden.md", b"no");
+        put("plan.xyz", b"plan");
+        put(".env", b"SECRET=1");
         put(".git/x.md", b"no");
         put("node_modules/x.md", b"no");
         put("deep/target/x.md", b"no");
@@ -321,35 +306,32 @@ mod tests {
         let mut skipped = found.skipped;
         let mut good = Vec::new();
         for candidate in found.candidates {
-            match candidate.read().and_then(|bytes| candidate.text(bytes)) {
+            match candidate.read() {
                 Ok(_) => good.push(candidate.path),
                 Err(why) => skipped.push(why),
             }
         }
-        let expected =
-            ["README", "a.md", "deep/er/b.TXT", "full.txt", "main.rs", "name with spaces & ünïcode.markdown"];
+        let expected = [
+            "README",
+            "a.md",
+            "deep/er/b.TXT",
+            "full.txt",
+            "main.rs",
+            "name with spaces & u\u{308}nicode.markdown",
+        ];
         assert_eq!(good, expected);
-        let mut reasons: Vec<_> = skipped.iter().map(|s| (s.path.as_str(), s.reason)).collect();
+        let mut reasons: Vec<_> = skipped.iter().map(|s| (s.path.as_str(), s.why.as_str())).collect();
         reasons.sort();
         let expected = [
-            ("deep/loop", Reason::SymbolicLink),
-            ("empty.md", Reason::Empty),
-            ("large.txt", Reason::TooLarge),
-            ("latin1.txt", Reason::NotText),
-            ("nul.md", Reason::NotText),
-            ("odd\u{fffd}.md", Reason::Name),
-            ("picture.png", Reason::OtherType),
+            ("deep/loop", "symbolic link, which is not followed"),
+            ("large.txt", "too large: more than 10 MiB"),
+            ("odd\u{fffd}.md", "its name is not valid UTF-8"),
+            ("picture.png", "no text: image"),
+            ("plan.xyz", "unknown type .xyz, include it with --include '*.xyz'"),
         ];
         assert_eq!(reasons, expected, "hidden and generated files are passed over");
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_no_text() {
-        let dir = tempfile::tempdir().unwrap();
-        put(dir.path(), "a.md", "\u{feff}# A".as_bytes());
-        let found = Selection::default().find(dir.path(), None).unwrap();
-        let bytes = found.candidates[0].read().unwrap();
-        assert_eq!(found.candidates[0].text(bytes).unwrap(), "# A");
+        let named = Selection { include: vec!["*.xyz".into()], ..Selection::default() };
+        assert_eq!(paths(&named, dir.path()), ["plan.xyz"]);
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use tonic::Code;
 use tree_agent_contract::ProjectId;
 use tree_agent_contract::limits::PAGE_MAX;
+use tree_agent_convert::Part;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use uuid::Uuid;
 
 use super::folder::Reason;
-use super::parts::Part;
 use crate::client::{Client, present};
 use crate::error::CliError;
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use serde::Serialize;
 use tree_agent_contract::ProjectId;
+use tree_agent_convert::Kind;
 
 use super::folder::{Reason, Skipped};
-use super::kind::Kind;
 use crate::context::Context;
 use crate::screen::{FRAME, Live};
 use crate::view::line::Line;
@@ -17,8 +16,10 @@ use crate::view::paint::{Paint, count};
 use crate::view::printable::one_line;
 use crate::view::usage::grouped;
 
-/// Files that are left out and named with the reason; further ones are only counted.
-const NAMED: usize = 20;
+/// Files that are named for one reason; further ones are only counted.
+const NAMED: usize = 3;
+/// Reasons that are named; further ones are only counted.
+const REASONS: usize = 20;
 /// Columns of the progress bar.
 const BAR: usize = 24;
 
@@ -54,6 +55,8 @@ pub(super) struct Counts {
     pub(super) types: BTreeMap<Kind, usize>,
     /// Files left out, by reason.
     pub(super) reasons: BTreeMap<Reason, usize>,
+    /// All files left out.
+    pub(super) skipped_files: Vec<Skipped>,
 }
 
 impl Imported {
@@ -90,7 +93,6 @@ impl Imported {
 /// Follows an import: counts, names what is left out on stderr, and draws the progress on a terminal.
 pub(super) struct Report<'a> {
     context: &'a Context,
-    dir: PathBuf,
     screen: Option<Screen>,
     /// What is counted so far.
     pub(super) counts: Counts,
@@ -104,8 +106,8 @@ struct Screen {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(context: &'a Context, dir: &Path) -> Self {
-        Self { context, dir: dir.to_owned(), screen: None, counts: Counts::default() }
+    pub(super) fn new(context: &'a Context) -> Self {
+        Self { context, screen: None, counts: Counts::default() }
     }
 
     /// Begins to draw, if stderr is a terminal. In a pipe and with `--quiet` there is no progress.
@@ -153,28 +155,45 @@ impl<'a> Report<'a> {
         *self.counts.types.entry(kind).or_default() += 1;
     }
 
-    /// Counts what is left out, and names it with the reason. Other types are only counted.
-    pub(super) fn skip(&mut self, skipped: &Skipped) {
+    /// Counts what is left out, and keeps its name and the reason.
+    pub(super) fn skip(&mut self, skipped: Skipped) {
         let counts = &mut self.counts;
         counts.skipped += 1;
         *counts.reasons.entry(skipped.reason).or_default() += 1;
-        if skipped.reason == Reason::OtherType {
-            counts.other_types += 1;
-        } else if counts.skipped - counts.other_types <= NAMED {
-            let path = one_line(&self.dir.join(&skipped.path).to_string_lossy());
-            self.context.out.warn(format!("skipped {path}: {}", one_line(&skipped.why)));
-        }
+        counts.other_types += usize::from(skipped.reason == Reason::OtherType);
+        counts.skipped_files.push(skipped);
     }
 
-    /// Takes the progress away and says how many files more were left out.
+    /// Takes the progress away and names what was left out, by reason.
     pub(super) fn finish(&mut self) {
         if let Some(mut screen) = self.screen.take() {
             let _ = screen.live.draw(&[]);
         }
-        if let Some(more @ 1..) = (self.counts.skipped - self.counts.other_types).checked_sub(NAMED) {
-            self.context.out.warn(format!("skipped {}", count(more, "further file")));
-        }
+        self.counts.skipped_files.sort_by(|a, b| a.path.cmp(&b.path));
+        left_out(&self.counts.skipped_files).iter().for_each(|line| self.context.out.warn(line));
     }
+}
+
+/// What was left out, a line for each reason.
+fn left_out(files: &[Skipped]) -> Vec<String> {
+    let mut by_why: BTreeMap<(Reason, &str), Vec<&str>> = BTreeMap::new();
+    for file in files {
+        by_why.entry((file.reason, &file.why)).or_default().push(&file.path);
+    }
+    let more = |n: usize| match n {
+        0 => String::new(),
+        n => format!(" and {} more (-o json lists all)", grouped(n as u64)),
+    };
+    let line = |((_, why), paths): (&(Reason, &str), &Vec<&str>)| {
+        let first: Vec<_> = paths.iter().take(NAMED).map(|path| one_line(path)).collect();
+        format!("skipped, {}: {}{}", one_line(why), first.join(", "), more(paths.len() - first.len()))
+    };
+    let mut lines: Vec<String> = by_why.iter().take(REASONS).map(line).collect();
+    let unsaid: usize = by_why.values().skip(REASONS).map(Vec::len).sum();
+    if unsaid > 0 {
+        lines.push(format!("skipped, for other reasons:{}", more(unsaid).replacen(" and", "", 1)));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -191,18 +210,42 @@ mod tests {
             other_types: 3,
             bytes: 1_234_567,
             types: BTreeMap::from([(Kind::Pdf, 1), (Kind::Markdown, 3_198)]),
-            reasons: BTreeMap::from([(Reason::NotText, 1), (Reason::OtherType, 3)]),
+            reasons: BTreeMap::from([(NOT_TEXT, 1), (Reason::OtherType, 3)]),
+            skipped_files: vec![skipped("a.bin", NOT_TEXT, "not text: binary")],
         };
         let project_id = ProjectId(uuid::Uuid::nil());
         let imported = Imported { project_id, project: "notes".into(), counts };
         assert_eq!(
             imported.sentence(),
             "imported 12 documents (1,234,567 bytes) into project notes (00000000-0000-0000-0000-000000000000); \
-             3,188 unchanged; 2 removed; files: 3,198 Markdown, 1 PDF; skipped: 3 of other types, 1 binary or not UTF-8"
+             3,188 unchanged; 2 removed; files: 3,198 Markdown, 1 PDF; skipped: 3 of other types, 1 not text"
         );
         let json = serde_json::to_value(&imported).unwrap();
         assert_eq!(json["types"], serde_json::json!({ "markdown": 3_198, "pdf": 1 }));
         assert_eq!(json["reasons"], serde_json::json!({ "otherType": 3, "notText": 1 }));
         assert_eq!((&json["unchanged"], &json["otherTypes"]), (&3_188.into(), &3.into()));
+        let named = serde_json::json!([{ "path": "a.bin", "reason": "notText", "why": "not text: binary" }]);
+        assert_eq!(json["skippedFiles"], named);
+    }
+
+    #[test]
+    fn what_is_left_out_is_named_by_reason() {
+        let mut files: Vec<_> =
+            (0..15).map(|i| skipped(&format!("{i:02}.png"), Reason::OtherType, "no text: image")).collect();
+        files.push(skipped("a\nb", NOT_TEXT, "not text: binary"));
+        let lines = [
+            "skipped, no text: image: 00.png, 01.png, 02.png and 12 more (-o json lists all)",
+            "skipped, not text: binary: a\\nb",
+        ];
+        assert_eq!(left_out(&files), lines);
+        let broken = |i| skipped(&format!("{i}.pdf"), NOT_TEXT, &format!("broken: {i}"));
+        let many: Vec<_> = (0..REASONS + 2).map(broken).collect();
+        assert_eq!(left_out(&many)[REASONS], "skipped, for other reasons: 2 more (-o json lists all)");
+    }
+
+    const NOT_TEXT: Reason = Reason::NoText(tree_agent_convert::Reason::NotText);
+
+    fn skipped(path: &str, reason: Reason, why: &str) -> Skipped {
+        Skipped { path: path.to_owned(), reason, why: why.to_owned() }
     }
 }

@@ -1,17 +1,15 @@
-//! The text of HTML and PDF.
-//!
-//! The libraries read files of strangers, and they panic, recurse without bound and allocate without bound for some of
-//! them. So this runs only in a [process of its own](super::worker).
+//! HTML as Markdown.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use encoding_rs::{Encoding, WINDOWS_1252};
+use encoding_rs::Encoding;
 use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
-use pdf_extract::{Document, PlainTextOutput, output_doc, output_doc_page};
+
+use crate::text::{decode, tidy};
+use crate::{Converted, Fault, Reason};
 
 /// Bytes of an HTML file in which it names its encoding.
 const HEAD: usize = 1024;
@@ -20,17 +18,8 @@ const HIDDEN: &[&str] = &[
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "embed", "input",
 ];
 
-/// What a file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Converted {
-    /// Its title; empty if it names none.
-    pub(super) title: String,
-    /// Markdown or plain text.
-    pub(super) text: String,
-}
-
 /// HTML as Markdown, with its headings, lists, tables and links.
-pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
+pub(crate) fn html(bytes: &[u8]) -> Result<Converted, Fault> {
     let title = Arc::new(Mutex::new(String::new()));
     let found = title.clone();
     let converter = HtmlToMarkdown::builder()
@@ -54,7 +43,9 @@ pub(super) fn html(bytes: &[u8]) -> Result<Converted, String> {
             None
         })
         .build();
-    let text = converter.convert(&decode(bytes)).map_err(|e| e.to_string())?;
+    let text = converter
+        .convert(&decode(bytes, declared(bytes))?)
+        .map_err(|e| Fault::new(Reason::Broken, format!("broken: {e}")))?;
     let title = title.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Converted { title, text: tidy(&text) })
 }
@@ -113,7 +104,7 @@ impl Table<'_> {
 }
 
 /// Markdown without the backslashes before punctuation, on one line.
-fn plain(markdown: &str) -> String {
+pub(crate) fn plain(markdown: &str) -> String {
     let mut plain = String::new();
     let mut rest = markdown.chars().peekable();
     while let Some(c) = rest.next() {
@@ -124,74 +115,17 @@ fn plain(markdown: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// HTML as text: in the encoding of its byte order mark, else as UTF-8, else as it says, else as browsers guess.
-fn decode(bytes: &[u8]) -> String {
-    if Encoding::for_bom(bytes).is_none()
-        && let Ok(text) = std::str::from_utf8(bytes)
-    {
-        return text.to_owned();
-    }
+/// The encoding that a page names in its head.
+fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)]).to_ascii_lowercase();
-    let label = head.split_once("charset=").map(|(_, rest)| {
-        let rest = rest.trim_start_matches(['"', '\'']);
-        rest.split(|c: char| !c.is_ascii_alphanumeric() && !"-_:.".contains(c)).next().unwrap_or_default()
-    });
-    let encoding = label.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(WINDOWS_1252);
-    encoding.decode(bytes).0.into_owned()
-}
-
-/// The text of a PDF. A page that cannot be read is named in the text, and the others are kept.
-pub(super) fn pdf(bytes: &[u8]) -> Result<Converted, String> {
-    let unreadable = |e: &dyn std::fmt::Display| format!("is no PDF that can be read: {e}");
-    let mut document = Document::load_mem(bytes).map_err(|e| unreadable(&e))?;
-    if document.is_encrypted() {
-        document.decrypt("").map_err(|_| "needs a password".to_owned())?;
-    }
-    if let Some(text) = guarded(|text| output_doc(&document, &mut PlainTextOutput::new(text)).is_ok()) {
-        return Ok(Converted { title: String::new(), text: tidy(&text) });
-    }
-    let (mut whole, mut read) = (String::new(), 0);
-    for number in document.get_pages().into_keys() {
-        match guarded(|text| output_doc_page(&document, &mut PlainTextOutput::new(text), number).is_ok()) {
-            Some(text) => {
-                whole.push_str(&text);
-                read += 1;
-            }
-            None => whole.push_str(&format!("\n\n[Page {number} could not be read.]\n\n")),
-        }
-    }
-    if read == 0 {
-        return Err("has no page that can be read".into());
-    }
-    Ok(Converted { title: String::new(), text: tidy(&whole) })
-}
-
-/// The text that `extract` writes; none if it fails or panics.
-fn guarded(extract: impl FnOnce(&mut String) -> bool) -> Option<String> {
-    let mut text = String::new();
-    let done = catch_unwind(AssertUnwindSafe(|| extract(&mut text))).unwrap_or(false);
-    done.then_some(text)
-}
-
-/// Without control characters, blanks at the ends of lines, and more than one empty line in a row.
-fn tidy(text: &str) -> String {
-    let mut tidied = String::with_capacity(text.len());
-    let mut empty = 0;
-    for line in text.lines() {
-        let line = line.replace(|c: char| c.is_control() && c != '\t', "");
-        let line = line.trim_end();
-        empty = if line.is_empty() { empty + 1 } else { 0 };
-        if empty < 2 {
-            tidied.push_str(line);
-            tidied.push('\n');
-        }
-    }
-    tidied.trim_matches('\n').to_owned()
+    let (_, label) = head.split_once("charset=")?;
+    let label = label.trim_start_matches(['"', '\'']);
+    let label = label.split(|c: char| !c.is_ascii_alphanumeric() && !"-_:.".contains(c)).next()?;
+    Encoding::for_label(label.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pdf_file::pdf_of;
     use super::*;
 
     #[test]
@@ -254,29 +188,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_pdf_gives_its_text() {
-        let file = pdf_of(&["The lease decides.\nIt lasts five seconds.", "The fence holds."]);
-        let text = pdf(&file).unwrap().text;
-        for line in ["The lease decides.", "It lasts five seconds.", "The fence holds."] {
-            assert!(text.contains(line), "{text:?}");
-        }
-        assert!(pdf(b"%PDF-1.4\nnothing").is_err());
-    }
-
-    #[test]
-    fn a_page_that_cannot_be_read_costs_only_itself() {
-        let mut file = String::from_utf8(pdf_of(&["The lease decides.", "The fence holds."])).unwrap();
-        // A font of a type that the library does not expect, for the first page alone. Lengths stay.
-        let at = file.find("/F1 12 Tf").unwrap();
-        file.replace_range(at..at + 3, "/F9");
-        let text = pdf(file.as_bytes()).unwrap().text;
-        assert!(
-            text.contains("[Page 1 could not be read.]") && text.contains("The fence holds."),
-            "{text:?}"
-        );
-    }
-
     proptest::proptest! {
         #[test]
         fn no_text_of_a_page_is_lost(parts in proptest::collection::vec((0..usize::MAX, 0..3_u8), 1..60)) {
@@ -305,9 +216,4 @@ mod tests {
     const OTHERS: &str = "a abbr b bdi bdo body button caption cite code del dfn em i ins kbd label legend mark option output \
         q rp rt ruby s samp select small span strong sub sup table tbody td textarea tfoot th thead time tr \
         tt u var video font nobr br hr";
-
-    #[test]
-    fn text_is_tidied() {
-        assert_eq!(tidy("\n\na \u{c}\nb\t c\u{0}\n\n\n\n d\n\n"), "a\nb\t c\n\n d");
-    }
 }

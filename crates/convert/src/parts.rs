@@ -1,25 +1,29 @@
 //! Long texts as several documents.
 
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PATH_BYTES, TITLE_BYTES};
-use tree_agent_contract::text::prefix;
+use tree_agent_contract::text::{place, prefix};
 
-/// Bytes that the lines at the end of a part may take: a rule, and links to two paths of which every byte is escaped.
-const ROOM: usize = 1024 + 4 * PATH_BYTES;
+/// Bytes of the head of a table that the next part repeats.
+const HEAD_BYTES: usize = 16 * 1024;
+/// Bytes that are added to a part: what is repeated at its beginning, and at its end a rule and links to two paths of
+/// which every byte is escaped.
+const ROOM: usize = 2 * HEAD_BYTES + 4 * PATH_BYTES;
 
 /// One document of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub struct Part {
     /// Its path within the project.
-    pub(super) path: String,
+    pub path: String,
     /// Its title; empty for one that the server finds in the text.
-    pub(super) title: String,
+    pub title: String,
     /// Its text.
-    pub(super) body: String,
+    pub body: String,
 }
 
 /// The documents of a text. A text that fits is one document; a longer one is split between paragraphs, else between
-/// lines, into numbered parts that name each other at their ends. The first part has the path of the file.
-pub(super) fn split(path: &str, title: &str, text: String) -> Vec<Part> {
+/// lines, into numbered parts that name each other at their ends. The first part has the path of the file. A part that
+/// begins within a page, a sheet or a table repeats its mark and the head of the table.
+pub fn split(path: &str, title: &str, text: String) -> Vec<Part> {
     if text.len() <= DOCUMENT_BYTES {
         return vec![Part { path: path.to_owned(), title: title.to_owned(), body: text }];
     }
@@ -29,6 +33,7 @@ pub(super) fn split(path: &str, title: &str, text: String) -> Vec<Part> {
     };
     let pieces = cut(&text, DOCUMENT_BYTES - ROOM);
     let number = pieces.len();
+    let mut end = 0;
     // A file cannot have files below it, so no other document has such a path.
     let path_of = |part: usize| if part == 1 { path.to_owned() } else { format!("{path}/part-{part:02}") };
     let link = |words: &str, part: usize| {
@@ -40,7 +45,9 @@ pub(super) fn split(path: &str, title: &str, text: String) -> Vec<Part> {
         .zip(1..)
         .map(|(piece, part)| {
             let suffix = format!(" (part {part} of {number})");
-            let mut body = format!("{piece}\n\n---\n\nPart {part} of {number}.");
+            let again = repeated(&text, end);
+            end += piece.len();
+            let mut body = format!("{again}{piece}\n\n---\n\nPart {part} of {number}.");
             if part > 1 {
                 body.push_str(&link("Previous", part - 1));
             }
@@ -55,6 +62,20 @@ pub(super) fn split(path: &str, title: &str, text: String) -> Vec<Part> {
             }
         })
         .collect()
+}
+
+/// What a part that begins at byte `at` repeats.
+fn repeated(text: &str, at: usize) -> String {
+    let (before, after) = text.split_at(at);
+    let mark = place(text, at).map(|place| format!("<!-- {place} -->\n\n"));
+    let head = || {
+        let table = before.rfind("\n\n").map_or(before, |begin| &before[begin + 2..]);
+        let (first, rest) = table.split_once('\n')?;
+        let head = format!("{first}\n{}\n", rest.lines().next()?);
+        (first.starts_with('|') && rest.starts_with("| ---") && head.len() <= HEAD_BYTES).then_some(head)
+    };
+    let head = after.starts_with('|').then(head).flatten();
+    mark.unwrap_or_default() + &head.unwrap_or_default()
 }
 
 /// Pieces of at most `max` bytes that are the text when they are put together.
@@ -115,6 +136,17 @@ mod tests {
         let expected = "Part 2 of 4. Previous: [part 1 of 4](<notes/a \\<b\\>.md>). \
                         Next: [part 3 of 4](<notes/a \\<b\\>.md/part-03>).\n";
         assert_eq!(end, expected);
+    }
+
+    #[test]
+    fn a_part_of_a_table_has_its_head_and_its_sheet() {
+        let rows = "| 1 | one more row of a long table |\n".repeat(2 * DOCUMENT_BYTES / 35);
+        let text = format!("<!-- Sheet All -->\n\n## All\n\n| Number | Name |\n| --- | --- |\n{rows}");
+        for part in &split("a.xlsx", "a.xlsx", text)[1..] {
+            let head = "<!-- Sheet All -->\n\n| Number | Name |\n| --- | --- |\n| 1 | one more";
+            assert!(part.body.starts_with(head), "{}", &part.body[..200]);
+            assert!(part.body.len() <= DOCUMENT_BYTES);
+        }
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! What a file is, by its name.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+/// A type of file that has text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// As it is.
+    Markdown,
+    /// As it is.
+    Text,
+    /// As it is; its title is the name of the file.
+    Code,
+    /// As Markdown.
+    Html,
+    /// As Markdown, page by page.
+    Pdf,
+    /// As Markdown.
+    Office,
+    /// As Markdown tables, sheet by sheet.
+    Sheet,
+    /// Its heads and its text.
+    Mail,
+}
+
+const MARKDOWN: &str = "md markdown mdown mkd mkdn mdx";
+const TEXT: &str = "txt text log rst adoc asciidoc org textile";
+/// Names of texts that usually have no extension.
+const TEXT_NAMES: &str = "README CHANGELOG CHANGES NEWS LICENSE COPYING NOTICE AUTHORS CONTRIBUTING TODO";
+/// Source code, settings and data, in which the first line that begins with # is no title.
+const CODE: &str = "bash bat bzl c cc cfg cjs clj cljs cmake conf cpp cr cs css cts cu cxx d dart el elm erl ex exs f90 fish fs \
+    fsi fsx glsl go gradle graphql groovy h hcl hh hpp hrl hs hxx ini java jl js json jsonl jsx kt kts less lisp lua m \
+    mjs ml mli mm mts ndjson nim nix pas php pl pm properties proto ps1 py pyi r rb rkt rs sass scala scm scss sh sol sql \
+    svelte swift tcl tf toml ts tsx v vb vhd vhdl vue wat wgsl yaml yml zig zsh";
+/// Names of source code that usually has no extension.
+const CODE_NAMES: &str = "BUILD CONTAINERFILE DOCKERFILE GEMFILE JUSTFILE MAKEFILE RAKEFILE WORKSPACE";
+const HTML: &str = "html htm xhtml";
+const OFFICE: &str = "docx docm doc odt rtf epub pptx pptm ppsx ppt pps odp";
+const SHEET: &str = "xlsx xlsm xlsb xls ods csv tsv tab";
+/// What programs write for themselves, though it is text: lock files, and what a guided search keeps in its folder.
+const OF_PROGRAMS: &str =
+    "package-lock.json npm-shrinkwrap.json packages.lock.json pnpm-lock.yaml node.json children.json";
+
+fn is_in(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+impl Kind {
+    /// The type of the file with this name; none for a type that is not known.
+    pub fn of(file: &Path) -> Option<Self> {
+        let name = file.file_name()?.to_string_lossy();
+        let Some(extension) = file.extension() else {
+            let name = name.to_ascii_uppercase();
+            return is_in(TEXT_NAMES, &name)
+                .then_some(Self::Text)
+                .or_else(|| is_in(CODE_NAMES, &name).then_some(Self::Code));
+        };
+        if is_in(OF_PROGRAMS, &name) {
+            return None;
+        }
+        Self::of_extension(&extension.to_string_lossy().to_ascii_lowercase())
+    }
+
+    /// The type of files with this extension, in small letters.
+    pub fn of_extension(extension: &str) -> Option<Self> {
+        [
+            (MARKDOWN, Self::Markdown),
+            (TEXT, Self::Text),
+            (CODE, Self::Code),
+            (HTML, Self::Html),
+            ("pdf", Self::Pdf),
+            (OFFICE, Self::Office),
+            (SHEET, Self::Sheet),
+            ("eml", Self::Mail),
+        ]
+        .into_iter()
+        .find(|(extensions, _)| is_in(extensions, extension))
+        .map(|(_, kind)| kind)
+    }
+
+    /// The type in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Markdown => "Markdown",
+            Self::Text => "plain text",
+            Self::Code => "source code",
+            Self::Html => "HTML",
+            Self::Pdf => "PDF",
+            Self::Office => "office",
+            Self::Sheet => "sheets",
+            Self::Mail => "mail",
+        }
+    }
+}
+
+/// What a file of a type that is not known seems to be, by its name: why it is not read, and what reads it.
+pub fn by_name(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let guess = mime_guess::from_path(file).first();
+    let has = |kind: &str| guess.as_ref().is_some_and(|guess| guess.type_() == kind);
+    match file.extension().map(|extension| extension.to_string_lossy()) {
+        _ if is_in(OF_PROGRAMS, &name) => format!("written by a program, include it with --include '{name}'"),
+        Some(_)
+            if let Some(kind) = ["image", "audio", "video", "font"].into_iter().find(|kind| has(kind)) =>
+        {
+            format!("no text: {kind}")
+        }
+        Some(extension) => format!("unknown type .{extension}, include it with --include '*.{extension}'"),
+        None => format!("unknown type, include it with --include '{name}'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_a_file_is() {
+        let of = |name: &str| Kind::of(Path::new(name));
+        for (name, kind) in [
+            ("a/b.MD", Kind::Markdown),
+            ("b.rst", Kind::Text),
+            ("app.log", Kind::Text),
+            ("license", Kind::Text),
+            ("src/main.rs", Kind::Code),
+            ("my.json", Kind::Code),
+            ("my.CONF", Kind::Code),
+            ("Dockerfile", Kind::Code),
+            ("index.HTM", Kind::Html),
+            ("a.pdf", Kind::Pdf),
+            ("a.Docx", Kind::Office),
+            ("data.csv", Kind::Sheet),
+            ("a.eml", Kind::Mail),
+        ] {
+            assert_eq!(of(name), Some(kind), "{name}");
+        }
+        for (other, why) in [
+            ("a.png", "no text: image"),
+            ("a.zip", "unknown type .zip, include it with --include '*.zip'"),
+            ("package-lock.json", "written by a program, include it with --include 'package-lock.json'"),
+            ("Cargo.lock", "unknown type .lock, include it with --include '*.lock'"),
+            ("plan", "unknown type, include it with --include 'plan'"),
+            ("a.md.orig", "unknown type .orig, include it with --include '*.orig'"),
+        ] {
+            assert_eq!((of(other), by_name(Path::new(other)).as_str()), (None, why));
+        }
+    }
+}
