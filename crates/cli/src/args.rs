@@ -1,6 +1,6 @@
 //! The command line's shape.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     cancel, cite, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide,
@@ -28,6 +28,22 @@ To begin:
   tree-agent dev                                                  a server with a web UI
 
 --help shows more, also of a command: tree-agent run --help";
+
+/// The options of `run` that people use first. Its `-h` shows no others.
+const FIRST: [&str; 10] =
+    ["project", "dir", "model", "strategy", "out", "detach", "estimate", "max_time", "max_cost", "local"];
+
+/// The whole definition, with its help in order of use. `-h` leaves out what few need.
+pub(crate) fn command() -> clap::Command {
+    let of_run = |arg: clap::Arg| match arg.get_id().as_str() {
+        id if FIRST.contains(&id) => arg.help_heading(None),
+        _ if arg.is_positional() => arg,
+        _ if arg.get_help_heading().is_none() => arg.help_heading("More about the run").hide_short_help(true),
+        _ => arg.hide_short_help(true),
+    };
+    let command = Cli::command().mut_args(|global| global.hide_short_help(true));
+    command.mut_subcommand("run", |run| run.mut_args(of_run))
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -78,17 +94,35 @@ pub(crate) enum Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_short_help_of_run_shows_ten_options_and_the_long_one_shows_them_first() {
+        let mut command = command();
+        command.build();
+        let run = command.find_subcommand_mut("run").expect("run");
+        let options = |help: String| -> Vec<String> {
+            let words =
+                help.lines().filter_map(|line| line.trim_start().strip_prefix('-').map(str::to_owned));
+            words.filter(|words| !words.contains("--help")).collect()
+        };
+        let short = run.render_help().to_string();
+        assert!(short.contains("tree-agent run --help"), "{short}");
+        assert_eq!(options(short.clone()).len(), FIRST.len(), "{short}");
+        let long = run.render_long_help().to_string();
+        let (first, rest) =
+            long.split_once("  -h, --help").expect("the last of the options without a heading");
+        assert_eq!(options(first.into()).len(), FIRST.len(), "{first}");
+        assert!(options(rest.into()).len() > 50, "{rest}");
     }
 
     #[test]
     fn help_shows_the_exit_codes() {
-        assert!(Cli::command().render_long_help().to_string().contains("130  interrupted"));
+        assert!(command().render_long_help().to_string().contains("130  interrupted"));
     }
 }

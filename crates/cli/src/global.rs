@@ -27,6 +27,9 @@ pub(crate) struct Global {
     /// Print the result and errors only: no progress, no notes
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Print the Markdown of answers as it is, also on a terminal
+    #[arg(long, global = true)]
+    pub(crate) raw: bool,
     #[command(flatten)]
     pub(crate) color: Color,
     #[command(flatten)]

@@ -21,7 +21,7 @@ mod view;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, ValueEnum};
+use clap::{FromArgMatches, ValueEnum};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tree_agent_contract::text::steers_terminal;
 use tree_agent_runtime::config::Problems;
@@ -37,7 +37,7 @@ use crate::screen::LogWriter;
 /// Parses the arguments, runs the command and reports the outcome.
 pub fn main() -> ExitCode {
     tree_agent_security::install_crypto_provider();
-    complete::answer_shell(Cli::command);
+    complete::answer_shell(args::command);
     let cli = match parsed() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -69,7 +69,7 @@ fn parsed() -> Result<Cli, clap::Error> {
     let behind_flag = words.windows(2).filter(|pair| pair[0] == "--color").map(|pair| pair[1].as_str());
     let joined = words.iter().filter_map(|word| word.strip_prefix("--color="));
     let color = behind_flag.chain(joined).find_map(|value| clap::ColorChoice::from_str(value, false).ok());
-    Cli::command().color(color.unwrap_or_default()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m))
+    args::command().color(color.unwrap_or_default()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m))
 }
 
 /// Prints why the arguments cannot be read, or the help that was asked for. A wrong argument is shown, and may hold
@@ -101,7 +101,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let mut problems = Problems::default();
     let connector = global.connector(&mut problems);
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
-    let out = Output::detect(global.output, global.quiet);
+    let out = Output::detect(global.output, global.quiet, global.raw);
     let context = Context { server: global.server, connector, connect: global.connect, out };
     match cli.command {
         Command::Dev(dev) => dev.run(&context).await,

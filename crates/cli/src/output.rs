@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::screen::{print_above, window};
+use crate::view::markdown::render;
 use crate::view::paint::{Paint, Palette};
 use crate::view::printable::{self, many_lines};
 use crate::view::table::{Cell, Table};
@@ -28,6 +29,7 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     format: Format,
     quiet: bool,
+    raw: bool,
     stdout: Stream,
     stderr: Stream,
 }
@@ -48,10 +50,10 @@ impl Stream {
 
 impl Output {
     /// Looks at both outputs and the environment.
-    pub(crate) fn detect(format: Format, quiet: bool) -> Self {
+    pub(crate) fn detect(format: Format, quiet: bool, raw: bool) -> Self {
         let stdout = Stream { terminal: io::stdout().is_terminal(), palette: Palette::of(&io::stdout()) };
         let stderr = Stream { terminal: io::stderr().is_terminal(), palette: Palette::of(&io::stderr()) };
-        Self { format, quiet, stdout, stderr }
+        Self { format, quiet, raw, stdout, stderr }
     }
 
     /// True for `-o json` and `-o jsonl`.
@@ -122,11 +124,19 @@ impl Output {
         self.document(text)
     }
 
-    /// Prints the answer of a run on stdout, without control characters wherever it goes. It is put together from
-    /// documents, titles and the words of users and models, and people read it; the bytes of a document come from
-    /// [`document`](Self::document).
-    pub(crate) fn answer(&self, text: &str) -> Result<(), CliError> {
-        self.whole_document(&many_lines(text))
+    /// Prints the answer of a run on stdout, or its first `lines`, without control characters wherever it goes. It is
+    /// put together from documents, titles and the words of users and models, and people read it; the bytes of a
+    /// document come from [`document`](Self::document). A terminal gets Markdown laid out, unless `--raw`.
+    pub(crate) fn answer(&self, text: &str, is_markdown: bool, lines: usize) -> Result<(), CliError> {
+        let is_laid_out = self.stdout.terminal && is_markdown && !self.raw;
+        let text = if is_laid_out { render(text, self.columns(), self.palette()) } else { many_lines(text) };
+        let end = text.match_indices('\n').nth(lines.saturating_sub(1)).map_or(text.len(), |(at, _)| at + 1);
+        let shown = &text[..end];
+        let line_end = if self.stdout.terminal && !shown.ends_with('\n') { "\n" } else { "" };
+        let mut out = io::stdout().lock();
+        out.write_all(shown.as_bytes())?;
+        out.write_all(line_end.as_bytes())?;
+        Ok(out.flush()?)
     }
 
     /// Prints a script or a diagram for another program on stdout.

@@ -7,6 +7,7 @@ mod homework;
 mod lease;
 pub(crate) mod line;
 pub(crate) mod lines;
+pub(crate) mod markdown;
 pub(crate) mod paint;
 pub(crate) mod preview;
 pub(crate) mod printable;

@@ -5,7 +5,7 @@
 
 mod quote;
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::error::Checks;
 use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
-use crate::text::{hex, place};
+use crate::text::{count, hex, place};
 
 pub use quote::{PlainText, footnote_mark};
 
@@ -32,6 +32,19 @@ named_enum! {
         TooShort = "too_short",
         /// The artifact does not contain the claim.
         NoClaim = "no_claim",
+    }
+}
+
+impl Verdict {
+    /// What the verdict says to readers and to models.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Verdict::Verified => "verified",
+            Verdict::NoSource => "there is no document with this document_id",
+            Verdict::NotFound => "the document does not contain these words",
+            Verdict::TooShort => "the quote or the statement is too short to identify a passage",
+            Verdict::NoClaim => "the text does not contain the statement",
+        }
     }
 }
 
@@ -114,4 +127,11 @@ pub struct CitationCounts {
     pub total: u64,
     /// Those whose quote stands in the source.
     pub verified: u64,
+}
+
+impl fmt::Display for CitationCounts {
+    /// In words: `2 of 3 quotes verified`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} verified", self.verified, count(self.total as usize, "quote"))
+    }
 }

@@ -52,7 +52,10 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
     let is_lost = |page: &&u32| !text.contains(&format!("<!-- Page {page} -->"));
     let lost: Vec<_> = read.pages_needing_ocr.iter().filter(is_lost).map(ToString::to_string).collect();
     if !text.is_empty() && !lost.is_empty() {
-        text.push_str(&format!("\n\n[No text was found on these pages, which may be scans: {}.]", lost.join(", ")));
+        text.push_str(&format!(
+            "\n\n[No text was found on these pages, which may be scans: {}.]",
+            lost.join(", ")
+        ));
     }
     Ok(Converted { title: String::new(), text })
 }

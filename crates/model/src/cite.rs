@@ -1,15 +1,17 @@
 //! Checks the citations of an answer before it leaves the role service.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde_json::Value;
 use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
-use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
+use tree_agent_contract::text::{one_line, truncate_columns};
+use tree_agent_contract::{Citation, CitationCounts, DocumentId, Verdict, limits};
 
-use crate::claims::{Claim, Claims};
 use crate::io::{RoleIo, failed};
+
+/// Columns of a quote that is named because it is not verified.
+const QUOTE_SHOWN: usize = 80;
 
 /// A citation that nobody has checked yet.
 pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Citation {
@@ -58,40 +60,29 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
-/// Says at the end of the document that is read first how many claims it makes, how many of them cite a source, and of
-/// how many a citation holds. `check` comes before. A document that is full stays as it is.
+/// Says at the end of the document that is read first how many of its quotes are verified, and which are not and why.
+/// `check` comes before. A document that is full stays as it is.
 pub(crate) fn add_counts(artifacts: &mut [ArtifactDraft]) {
     let is_document = |artifact: &&mut ArtifactDraft| artifact.document_markdown.is_some();
     let documents = artifacts.iter_mut().filter(is_document);
     let Some(artifact) = documents.min_by_key(|artifact| !artifact.is_primary) else { return };
     let Some(markdown) = &mut artifact.document_markdown else { return };
-    let claims = Claims::of(markdown).claims;
-    let text = PlainText::of(markdown);
-    let stated = |citation: &&Citation| citation.verdict != Verdict::NoClaim;
-    let overlap =
-        |claim: &Claim, place: &Range<usize>| place.start < claim.range.end && claim.range.start < place.end;
-    // The words of a claim may stand in a heading first, which claims nothing.
-    let place = |words: &PlainText| {
-        let first = text.find(words).filter(|place| claims.iter().any(|claim| overlap(claim, place)));
-        let within = || claims.iter().find(|claim| PlainText::of(&claim.text).find(words).is_some());
-        first.or_else(|| within().map(|claim| claim.range.clone()))
-    };
-    let places: Vec<(Range<usize>, bool)> = artifact
-        .citations
-        .iter()
-        .filter(stated)
-        .filter_map(|c| Some((place(&PlainText::of(&c.claim))?, c.is_verified())))
-        .collect();
-    let among = |claim: &Claim, wanted: bool| {
-        places.iter().any(|(place, is_verified)| (*is_verified || !wanted) && overlap(claim, place))
-    };
-    let cited = claims.iter().filter(|claim| among(claim, false)).count();
-    let verified = claims.iter().filter(|claim| among(claim, true)).count();
-    let counts = format!("\n\n---\n\n*Claims: {}, cited: {cited}, verified: {verified}.*\n", claims.len());
+    let doubtful: Vec<_> = artifact.citations.iter().filter(|citation| !citation.is_verified()).collect();
+    let total = artifact.citations.len() as u64;
+    let counts = CitationCounts { total, verified: total - doubtful.len() as u64 };
+    let mut end = format!("\n\n---\n\n*{counts}*\n");
+    for (i, citation) in doubtful.into_iter().enumerate() {
+        let (quote, reason) = (one_line(&citation.quote), citation.verdict.reason());
+        let gap = if i == 0 { "\n" } else { "" };
+        end.push_str(&format!(
+            "{gap}- Not verified: “{}”: {reason}\n",
+            truncate_columns(&quote, QUOTE_SHOWN)
+        ));
+    }
     let body = markdown.trim_end().len();
-    if body + counts.len() <= limits::DOCUMENT_BYTES {
+    if body + end.len() <= limits::DOCUMENT_BYTES {
         markdown.truncate(body);
-        markdown.push_str(&counts);
+        markdown.push_str(&end);
     }
 }
 
@@ -139,29 +130,23 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_document_counts_its_claims() {
+    fn the_end_of_the_document_counts_its_quotes_and_names_those_that_do_not_hold() {
         let id = DocumentId::derive(&[b"source"]);
+        let holds = Citation {
+            verdict: Verdict::Verified,
+            ..unchecked("stands in Avon".into(), "it stands in Avon".into(), id)
+        };
+        let fails = unchecked("It is old and wide".into(), "a quote\nthat fails".into(), id);
         let mut drafts = [
             draft("# Other\n", Vec::new()),
-            draft(
-                "# It is old and wide\n\nIt has twelve arches. It is old and wide.[^1]\n\n- It stands in Avon.\n\n[^1]: x\n",
-                vec![
-                    unchecked("It is old and wide".into(), "a quote that fails".into(), id),
-                    Citation {
-                        verdict: Verdict::Verified,
-                        ..unchecked("stands in Avon".into(), "it stands in Avon".into(), id)
-                    },
-                    Citation {
-                        verdict: Verdict::NoClaim,
-                        ..unchecked("It has a tower.".into(), "it has a tower".into(), id)
-                    },
-                ],
-            ),
+            draft("It stands in Avon.[^1]\n\n[^1]: x\n", vec![fails, holds]),
         ];
         drafts[0].is_primary = false;
         add_counts(&mut drafts);
+        let end = "[^1]: x\n\n---\n\n*1 of 2 quotes verified*\n\n\
+                   - Not verified: “a quote that fails”: the document does not contain these words\n";
         let text = drafts[1].document_markdown.as_deref().unwrap();
-        assert!(text.ends_with("[^1]: x\n\n---\n\n*Claims: 3, cited: 2, verified: 1.*\n"), "{text}");
+        assert!(text.ends_with(end), "{text}");
         assert_eq!(drafts[0].document_markdown.as_deref(), Some("# Other\n"));
         let full = "a".repeat(limits::DOCUMENT_BYTES);
         let mut drafts = [draft(&full, Vec::new())];

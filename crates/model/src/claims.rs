@@ -11,8 +11,6 @@ use unicode_segmentation::UnicodeSegmentation;
 /// A sentence of a paragraph or of an item of a list, or a row of a table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
-    /// Where it stands.
-    pub(crate) range: Range<usize>,
     /// Its words on one line, without marks of footnotes.
     pub(crate) text: String,
     /// The footnotes that it refers to, by their numbers.
@@ -169,7 +167,7 @@ impl Claims {
         }
         let text = one_line(&text);
         if text.chars().filter(|c| c.is_alphanumeric()).count() >= limits::QUOTE_CHARS || !notes.is_empty() {
-            self.claims.push(Claim { range, text, notes });
+            self.claims.push(Claim { text, notes });
         }
     }
 }
@@ -246,8 +244,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_can_be_read(text in "[-a-zA-Z\\[\\]^1-3:.!`|#>~* \n\"äß。]{0,120}") {
-            for claim in Claims::of(&text).claims {
-                prop_assert!(text.get(claim.range).is_some());
+            for note in Claims::of(&text).footnotes {
+                prop_assert!(text.get(note.range).is_some());
             }
         }
     }

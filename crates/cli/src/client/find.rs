@@ -46,23 +46,19 @@ impl Client {
         self.list_runs(filter, n).all().await
     }
 
-    /// The id of the node of `run` that is meant by the beginning or the end of an id.
+    /// The id of the node of `run` that is meant by the beginning of an id.
     pub(crate) async fn find_node(&self, run: RunId, named: &str) -> Result<NodeId, CliError> {
         if let Ok(id) = named.parse() {
             return Ok(id);
         }
         let named = named.to_ascii_lowercase();
         let graph = self.graph(run, None).await?;
-        let fits = |id: &NodeId| {
-            let id = id.to_string();
-            !named.is_empty() && (id.starts_with(&named) || id.ends_with(&named))
-        };
+        let fits = |id: &NodeId| !named.is_empty() && id.to_string().starts_with(&named);
         let fitting: Vec<_> = graph.nodes.iter().filter(|node| fits(&node.id)).collect();
         match &fitting[..] {
             [node] => Ok(node.id),
             [] => Err(CliError::Usage(format!(
-                "no node of run {run} has an id that begins or ends with {named:?}; `tree-agent graph {run} -o json` \
-                 shows the nodes"
+                "no node of run {run} has an id that begins with {named:?}; `tree-agent graph {run}` shows them"
             ))),
             several => {
                 let named_nodes: String = several
@@ -70,7 +66,9 @@ impl Client {
                     .take(NAMED)
                     .map(|node| format!("\n  {}  {}", node.id, fit(&one_line(&node.title), OBJECTIVE)))
                     .collect();
-                Err(CliError::Usage(format!("several nodes have such an id; give more of it:{named_nodes}")))
+                Err(CliError::Usage(format!(
+                    "several nodes have an id that begins with {named:?}; give more of the one that you mean:{named_nodes}"
+                )))
             }
         }
     }

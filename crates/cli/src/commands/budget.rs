@@ -89,16 +89,16 @@ impl BudgetArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Budgets")]
 pub(super) struct PlanArgs {
-    /// Bands of one plan [default: 3]
+    /// Bands of one plan: groups of steps that are done one after the other [default: 3]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_bands_per_plan: Option<u32>,
-    /// Steps of one band [default: 4]
+    /// Steps of one band, which run in parallel [default: 4]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_steps_per_band: Option<u32>,
     /// Children of one node over all its plans [default: bands × steps × (1 + replans)]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_children_per_node: Option<u32>,
-    /// Times that one node may plan again [default: 1]
+    /// Times that one node may replan: plan again when it knows its results [default: 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     max_replans_per_node: Option<u32>,
     /// Iterations of homework, whose tasks are the steps of one band [default: 5]

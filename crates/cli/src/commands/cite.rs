@@ -27,7 +27,7 @@ pub(crate) struct Cite {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
-    /// Only those of this node: its id, or the beginning or end of it
+    /// Only those of this node: its id, or the beginning of it
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
     /// Only those that do not hold
@@ -94,11 +94,10 @@ impl Cite {
             return Ok(Exit::Success);
         }
         print(out, &all.claims, &shown)?;
-        let CitationCounts { total, verified } = all.counts;
         match shown.len() {
-            0 if total == 0 => out.note("the run cites nothing"),
+            0 if all.counts.total == 0 => out.note("the run cites nothing"),
             0 => out.note("there are no such citations"),
-            _ => out.note(format!("{total} citations, {verified} verified")),
+            _ => out.note(all.counts.to_string()),
         }
         Ok(Exit::Success)
     }
@@ -169,13 +168,10 @@ fn source(
         place => format!(", {}", one_line(place)),
     });
     let said = match (claim.citation.verdict, claim.source) {
-        (Verdict::Verified, Some("changed")) => ", which has changed there",
-        (Verdict::Verified, Some("gone")) => ", which is gone",
-        (Verdict::Verified, _) => "",
-        (Verdict::NoSource, _) => ": unverified, there is no such source",
-        (Verdict::NotFound, _) => ": unverified, the source does not say so",
-        (Verdict::TooShort, _) => ": unverified, the quote or the claim is too short",
-        (Verdict::NoClaim, _) => ": unverified, the text does not contain this claim",
+        (Verdict::Verified, Some("changed")) => ", which has changed there".to_owned(),
+        (Verdict::Verified, Some("gone")) => ", which is gone".to_owned(),
+        (Verdict::Verified, _) => String::new(),
+        (verdict, _) => format!(": not verified, {}", verdict.reason()),
     };
     let quote = one_line(&claim.citation.quote);
     out.line(

@@ -35,7 +35,7 @@ pub(crate) struct Copy {
     /// Whether the copy may call tools that write [default: as the run]
     #[arg(long, value_name = "on|off")]
     read_only: Option<Switch>,
-    /// Write the answer to this file instead of stdout
+    /// Write the answer to this file; a terminal also gets its first screen
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print the id of the copy and leave it to the server

@@ -36,7 +36,7 @@ pub(super) struct Only {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', hide_possible_values = true,
           value_parser = PossibleValuesParser::new(EventBody::TYPES))]
     pub(super) types: Vec<String>,
-    /// Only events of this node (an id, or the beginning or end of one)
+    /// Only events of this node (an id, or the beginning of one)
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::event::{Event, EventBody};
+use tree_agent_contract::event::Event;
 use tree_agent_contract::{RunId, RunStatus, RunSummary};
 use tree_agent_engine::Graph;
 
@@ -59,7 +59,7 @@ pub(crate) enum Events {
     Answer,
     /// They are progress, the synthesis is what was asked for: stderr.
     Progress,
-    /// The same, as lines also where a tree could be drawn, and without the calls of tools.
+    /// The same, as lines also where a tree could be drawn.
     Steps,
 }
 
@@ -166,9 +166,6 @@ impl Screen {
             (Screen::Json, Update::Event(event)) => out.json(&event),
             (Screen::Lines { graph, events }, Update::Event(event)) => {
                 apply(graph, &event)?;
-                if *events == Events::Steps && matches!(event.body, EventBody::ToolCallRequested(_)) {
-                    return Ok(());
-                }
                 lines::line(&event, graph, events.palette(out))
                     .map_or(Ok(()), |line| events.print(out, &line))
             }
@@ -298,14 +295,18 @@ pub(crate) async fn conclude(
         Synthesis::Mention => {}
         Synthesis::Write(file) if result.has_answer() => {
             write(&result, file)?;
-            out.note(format!("the synthesis is in {}", file.display()));
+            if out.is_terminal() && !out.is_quiet() {
+                // The notes below it stay on the screen, too.
+                result.print(out, window().1.saturating_sub(4))?;
+            }
+            out.note(format!("the whole answer is in {}", file.display()));
         }
         Synthesis::Write(_) => out.warn("note: the run has no synthesis; nothing was written"),
         Synthesis::Print if result.has_answer() => {
             if out.is_terminal() {
                 out.line("")?;
             }
-            result.print(out)?;
+            result.print(out, usize::MAX)?;
             if out.is_terminal() {
                 out.line("")?;
             }

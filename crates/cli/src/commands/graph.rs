@@ -13,6 +13,9 @@ use crate::view::formats::{dot, mermaid};
 use crate::view::tree::{Layout, tree};
 
 /// Print the tree of a run, now or as it was at a seq
+///
+/// A line shows the status of a node, its role (P plans, E executes or merges), its band, the beginning of its id,
+/// which every NODE takes, and its title. A plan has bands: b1 comes first, and its steps run in parallel.
 #[derive(Debug, Args)]
 pub(crate) struct Graph {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before

@@ -78,7 +78,7 @@ impl GetResult {
                     result.error.as_deref().map(|error| format!(": {}", one_line(error))).unwrap_or_default();
                 out.warn(format!("error: run {run} returned nothing; its status is {}{why}", result.status));
             }
-            result.print(out)?;
+            result.print(out, usize::MAX)?;
             result.doubts().iter().for_each(|doubt| out.warn(doubt));
             if let Some(model) = result.models.last() {
                 out.note(format!("written by {}", one_line(model)));
@@ -99,12 +99,17 @@ impl RunResult {
         if !self.text.is_empty() {
             return self.text.clone();
         }
-        let payload = self.result.as_ref().and_then(|result| result.json_payload.as_ref());
-        match payload.and_then(|payload| serde_json::to_string_pretty(payload).ok()) {
+        match self.payload() {
             Some(json) => json + "\n",
             None if self.summary.is_empty() => String::new(),
             None => format!("{}\n", self.summary),
         }
+    }
+
+    /// The payload of a result that is JSON only.
+    fn payload(&self) -> Option<String> {
+        let payload = self.result.as_ref().filter(|_| self.text.is_empty())?.json_payload.as_ref()?;
+        serde_json::to_string_pretty(payload).ok()
     }
 
     /// What the verifier found wrong with the answer, one line each.
@@ -120,9 +125,9 @@ impl RunResult {
         unmet.chain(doubts).collect()
     }
 
-    /// Prints the answer.
-    pub(crate) fn print(&self, out: &Output) -> Result<(), CliError> {
-        out.answer(&self.answer())
+    /// Prints the answer, or its first `lines`.
+    pub(crate) fn print(&self, out: &Output, lines: usize) -> Result<(), CliError> {
+        out.answer(&self.answer(), self.payload().is_none(), lines)
     }
 }
 

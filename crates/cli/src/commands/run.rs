@@ -35,7 +35,7 @@ use crate::view::paint::count;
 /// alone, so that it can be piped. Without --project or --dir the run may read every project. A run that uses up a
 /// budget returns what it has, as a partial result.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = MORE, after_long_help = EXAMPLES)]
 pub(crate) struct Run {
     #[command(flatten)]
     objective: ObjectiveArgs,
@@ -45,10 +45,11 @@ pub(crate) struct Run {
     /// Import this folder into a project of the same name, and run on that
     #[arg(short, long, value_name = "DIR", conflicts_with = "project")]
     dir: Option<PathBuf>,
-    /// The model of all roles, or "help" for a list [default: the server's; with --local that of TREE_AGENT_MODEL]
+    /// The model of all roles (planner, executor, aggregator), or "help" for a list [default: the server's; with
+    /// --local that of TREE_AGENT_MODEL]
     #[arg(short, long, value_name = "MODEL", default_value = "", hide_default_value = true, add = complete::models())]
     model: String,
-    /// How the tree grows
+    /// How it works: tree divides and merges, search goes topic by topic, homework in iterations
     #[arg(long, value_name = "STRATEGY", default_value = Strategy::Tree.as_str(),
           value_parser = strategies().try_map(|name| name.parse::<Strategy>()))]
     strategy: Strategy,
@@ -67,7 +68,7 @@ pub(crate) struct Run {
     /// A label to find the run by; can be repeated
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_value)]
     label: Vec<(String, String)>,
-    /// Write the answer to this file instead of stdout
+    /// Write the answer to this file; a terminal also gets its first screen
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print the id of the run and leave it to the server
@@ -104,6 +105,8 @@ pub(crate) struct Run {
     #[command(flatten, next_help_heading = "Without a server")]
     embedded: EmbeddedArgs,
 }
+
+const MORE: &str = "tree-agent run --help shows all options, and examples.";
 
 const EXAMPLES: &str = "\
 Examples:

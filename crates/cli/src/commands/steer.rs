@@ -28,7 +28,7 @@ pub(super) struct RunArg {
 pub(super) struct NodeArg {
     #[command(flatten)]
     pub(super) run: RunArg,
-    /// The node: its id, or the beginning or end of it, as `tree-agent graph RUN -o json` shows it
+    /// The node: its id, or the beginning of it, as `tree-agent graph RUN` shows it
     #[arg(value_name = "NODE", add = complete::nodes())]
     pub(super) node: String,
 }

@@ -7,6 +7,7 @@ use tree_agent_contract::{NodeStatus, Role, Strategy};
 
 use super::paint::fit;
 use super::printable::one_line;
+use super::tree::band_name;
 
 /// Columns of a title inside a box.
 const TITLE: usize = 60;
@@ -23,7 +24,7 @@ pub(crate) fn dot(graph: &GraphSnapshot) -> String {
     }
     for node in &graph.nodes {
         if let Some(parent) = node.parent_id {
-            let band = node.band_index.map(|b| format!(" [label=\"b{b}\"]")).unwrap_or_default();
+            let band = node.band_index.map(|b| format!(" [label=\"{}\"]", band_name(b))).unwrap_or_default();
             let _ = writeln!(out, "  \"{parent}\" -> \"{}\"{band};", node.id);
         }
     }
@@ -47,7 +48,7 @@ pub(crate) fn mermaid(graph: &GraphSnapshot) -> String {
     }
     for node in &graph.nodes {
         if let Some(parent) = node.parent_id {
-            let band = node.band_index.map(|b| format!("|b{b}|")).unwrap_or_default();
+            let band = node.band_index.map(|b| format!("|{}|", band_name(b))).unwrap_or_default();
             let _ = writeln!(out, "  {} -->{band} {}", name(parent), name(node.id));
         }
     }

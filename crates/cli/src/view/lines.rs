@@ -1,21 +1,18 @@
 //! A run as lines: one for each event that matters to a reader.
 
-use serde_json::{Map, Value};
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::text::count;
-use tree_agent_contract::{NodeStatus, Outcome, Role};
+use tree_agent_contract::{NodeStatus, Outcome, RunStatus};
 use tree_agent_engine::Graph;
 
-use super::paint::{Paint, Palette, fit};
+use super::paint::{Paint, Palette};
 use super::printable::one_line;
 use super::tree::run_icon;
 use super::{homework, search, steering, usage};
 
-/// Columns of the title before a tool call, and of the call's subject.
-const CALLER: usize = 40;
-
-/// The line for `event`, or none when it does not matter to a reader. `graph` already includes the event; it has the
-/// titles, which later events do not repeat.
+/// The line for `event`, or none when it does not matter to a reader: what is planned, what has ended, and what went
+/// wrong, but no calls of tools. `graph` already includes the event; it has the titles, which later events do not
+/// repeat.
 pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<String> {
     let step = search::step(event, graph).or_else(|| homework::step(event, graph));
     let is_sentence = step.is_some();
@@ -32,10 +29,6 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     ) || (matches!(event.body, EventBody::BudgetSet(_)) && event.parent_node_id.is_none());
     let (title, depth) = match graph.node(event.node_id).filter(|_| !about_run) {
         Some(node) if is_sentence => (String::new(), node.depth),
-        // Before a tool call the title only says which node makes it.
-        Some(node) if matches!(event.body, EventBody::ToolCallRequested(_)) => {
-            (fit(&one_line(&node.title), CALLER), node.depth)
-        }
         Some(node) => (one_line(&node.title), node.depth),
         None => (String::new(), 0),
     };
@@ -51,13 +44,6 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     ))
 }
 
-/// The subject of a tool call: the first of its arguments that has a well-known name.
-fn subject(args: &Map<String, Value>) -> Option<String> {
-    let named =
-        ["query", "path", "path_prefix", "url", "name"].iter().find_map(|key| args.get(*key)?.as_str());
-    named.map(one_line).filter(|s| !s.is_empty())
-}
-
 fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
     let because =
         |reason: &Option<String>| reason.as_deref().map(|r| format!(": {}", one_line(r))).unwrap_or_default();
@@ -69,7 +55,9 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             };
             ("○", Paint::Plain, format!("run created{model}: {}", one_line(&run.spec.objective)))
         }
-        EventBody::RunStatusChanged(change) => {
+        EventBody::RunStatusChanged(change)
+            if change.status.is_final() || change.status == RunStatus::Paused =>
+        {
             let (icon, paint) = run_icon(change.status, change.partial);
             let partial = if change.partial { " (partial)" } else { "" };
             (icon, paint, format!("run {}{partial}{}", change.status, because(&change.reason)))
@@ -80,13 +68,7 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             ("◇", Paint::Plan, format!("planned{again}{}", because(&plan.summary)))
         }
         EventBody::NodeStatusChanged(change) => {
-            let role = match change.role {
-                Role::Planner => "P",
-                Role::Executor => "E",
-            };
             let (icon, paint) = match change.status {
-                NodeStatus::Executing => ("▶", Paint::Busy),
-                NodeStatus::Aggregating => ("Σ", Paint::Busy),
                 NodeStatus::Blocked => ("!", Paint::Warn),
                 NodeStatus::Cancelled => ("⊘", Paint::Warn),
                 _ if change
@@ -98,16 +80,7 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
                 }
                 _ => return None,
             };
-            // The status already says that a leaf executes.
-            let message = change.message.clone().filter(|m| !m.starts_with("leaf_decision:"));
-            (icon, paint, format!("[{role}] {}{}", change.status, because(&message)))
-        }
-        EventBody::ToolCallRequested(call) => {
-            let purpose = because(&call.purpose);
-            let subject = call.args.as_ref().and_then(subject).filter(|s| !purpose.contains(s.as_str()));
-            let subject = subject.map(|s| format!(" “{}”", fit(&s, CALLER))).unwrap_or_default();
-            let known = if call.cached { ", known already" } else { "" };
-            ("⚙", Paint::Dim, format!("{}{subject}{known}{purpose}", one_line(&call.tool_name)))
+            (icon, paint, format!("{}{}", change.status, because(&change.message)))
         }
         EventBody::ToolCallResult(call) if !call.ok => {
             ("⚙", Paint::Warn, format!("{} failed{}", one_line(&call.tool_name), because(&call.error)))

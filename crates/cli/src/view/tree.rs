@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tree_agent_contract::graph::GraphNode;
+use tree_agent_contract::text::prefix;
 use tree_agent_contract::{NodeId, NodeStatus, Outcome, Role, RunStatus, Strategy, Timestamp};
 use tree_agent_engine::Graph;
 
@@ -23,7 +24,10 @@ pub(crate) struct Layout {
     pub(crate) now: Timestamp,
 }
 
-/// The lines of the tree: a headline about the run, then the nodes.
+/// The fewest characters of an id that are shown.
+const ID_MIN: usize = 4;
+
+/// The lines of the tree: a headline about the run, then the nodes, each with as much of its id as names it.
 pub(crate) fn tree(graph: &Graph, layout: &Layout) -> Vec<Line> {
     let index = Index::new(graph);
     let height = layout.height.unwrap_or(usize::MAX).max(2);
@@ -99,6 +103,8 @@ struct Index<'a> {
     roots: Vec<usize>,
     /// Of the subtree at each node, itself included.
     sums: Vec<Sums>,
+    /// Characters of an id that no two nodes share.
+    id: usize,
 }
 
 impl<'a> Index<'a> {
@@ -125,7 +131,7 @@ impl<'a> Index<'a> {
                 sums[p].add(own);
             }
         }
-        Self { graph, children, roots, sums }
+        Self { graph, children, roots, sums, id: unique(graph) }
     }
 
     fn draw(&self, detail: &Detail, now: Timestamp, height: usize) -> Vec<Line> {
@@ -177,7 +183,7 @@ impl<'a> Index<'a> {
         let is_root = node.parent_id.is_none();
         let folds = !is_root && detail.fold_finished && self.sums[i].open == 0;
         let cut = folds || node.depth >= detail.max_depth;
-        let mut line = node_line(node, lead, now);
+        let mut line = node_line(node, lead, self.id, now);
         let hidden = self.sums[i].nodes - 1;
         if cut && hidden > 0 {
             let mut sums = self.sums[i];
@@ -255,7 +261,15 @@ fn group_line(lead: &str, n: usize, what: &str, sums: Option<Sums>) -> Line {
     line
 }
 
-fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
+/// The length of the shortest beginnings that tell the ids of all nodes apart.
+fn unique(graph: &Graph) -> usize {
+    let mut ids: Vec<String> = graph.nodes().iter().map(|node| node.id.to_string()).collect();
+    ids.sort_unstable();
+    let shared = |pair: &[String]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    ids.windows(2).map(|pair| shared(pair) + 1).fold(ID_MIN, usize::max)
+}
+
+fn node_line(node: &GraphNode, lead: &str, id: usize, now: Timestamp) -> Line {
     let (icon, paint) = node_icon(node);
     let title_paint = if node.status.is_final() { Paint::Plain } else { Paint::Bold };
     let mut line = Line::new(one_line(&node.title), title_paint);
@@ -266,8 +280,9 @@ fn node_line(node: &GraphNode, lead: &str, now: Timestamp) -> Line {
         Role::Executor => line.before("E ", Paint::Busy),
     }
     if let Some(band) = node.band_index.filter(|_| node.task.is_none()) {
-        line.before(format!("b{band} "), Paint::Dim);
+        line.before(format!("{} ", band_name(band)), Paint::Dim);
     }
+    line.before(format!("{} ", prefix(&node.id.to_string(), id)), Paint::Dim);
     if node.strategy == Some(Strategy::Search) {
         line.after("search", Paint::Plan);
     }
@@ -332,11 +347,16 @@ fn steps_to_come(node: &GraphNode) -> Option<String> {
     for band in &plan.bands {
         let open = band.steps.iter().filter(|s| s.node_id.is_none() && !s.status.is_final()).count();
         if open > 0 {
-            bands.push(format!("b{}", band.index));
+            bands.push(band_name(band.index));
             steps += open;
         }
     }
     (steps > 0).then(|| format!("{} to come in {}", count(steps, "step"), bands.join(", ")))
+}
+
+/// What a band is called: people count from 1, the log from 0.
+pub(crate) fn band_name(index: u32) -> String {
+    format!("b{}", index.saturating_add(1))
 }
 
 /// The sign and colour of a node's status.

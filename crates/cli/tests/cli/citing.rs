@@ -24,7 +24,11 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     let shown = stdout(&succeeded(run(server, &["cite", "@latest"])));
     assert!(shown.contains("✓ Claim 1 of Result of s0.") && shown.contains("— Tides at byte 9"), "{shown}");
     let shown = stdout(&succeeded(run(server, &["cite", "@latest", "--unverified"])));
-    assert!(shown.contains("the source does not say so") && !shown.contains('✓'), "{shown}");
+    assert!(
+        shown.contains("not verified, the document does not contain these words") && !shown.contains('✓'),
+        "{shown}"
+    );
+    assert!(stderr(&succeeded(run(server, &["cite", "@latest"]))).contains("6 of 12 quotes verified"));
     let output = succeeded(run(server, &["stale", "@latest"]));
     assert!(stderr(&output).contains("every passage that the run cites is still there"));
 
@@ -39,4 +43,34 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     assert_eq!(found["claims"].as_array().unwrap().len(), 6);
     assert_eq!(found["redoNodeIds"].as_array().unwrap().len(), 3);
     assert_eq!(dev.terminate(), 0);
+}
+
+#[test]
+fn a_node_is_named_by_the_id_that_graph_shows() {
+    let data = tempfile::tempdir().unwrap();
+    let dev = Dev::start(data.path());
+    let server = dev.server.as_str();
+    succeeded(run(server, &["run", "count", "--model", "scripted:fanout=4,depth=2", "-q"]));
+    let shown = stdout(&succeeded(run(server, &["graph", "@latest"])));
+    let id =
+        |line: &str| line.split([' ', '─']).find(|word| word.len() >= 4 && is_hex(word)).map(str::to_owned);
+    let ids: Vec<String> = shown.lines().skip(1).filter_map(id).collect();
+    assert_eq!(ids.len(), 21, "{shown}");
+    for id in &ids[..3] {
+        let again = succeeded(run(server, &["fork", "@latest", "--retry", id, "--dry-run"]));
+        assert!(stdout(&again).starts_with("re-runs "), "{id}: {again:?}");
+    }
+    // Of 21 ids two begin with the same of 16 digits.
+    let digit =
+        ids.iter().find(|id| ids.iter().filter(|other| other.starts_with(&id[..1])).count() > 1).unwrap();
+    let output = run(server, &["fork", "@latest", "--retry", &digit[..1], "--dry-run"]);
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    let candidates = ids.iter().filter(|id| said.contains(&format!("\n  {id}"))).count();
+    assert!(said.contains("give more of the one that you mean") && candidates > 1, "{said}");
+    assert_eq!(dev.terminate(), 0);
+}
+
+fn is_hex(word: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_hexdigit())
 }

@@ -77,7 +77,7 @@ async fn in_a_pipe_the_answer_alone_goes_to_stdout() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(stdout(&output), "# Because\n");
     let text = stderr(&output);
-    assert!(text.contains("▶ why?  [E] executing\n"), "{text}");
+    assert!(text.contains("✓ why?  completed\n") && !text.contains("executing"), "{text}");
     assert!(text.contains(&format!("run {} completed", run_id())), "{text}");
     assert!(!text.contains('\x1b'), "no colour in a pipe");
     assert!(text.contains("the result is partial: as the script says"), "{text}");
@@ -332,7 +332,8 @@ async fn the_reading_commands_print_their_shapes() {
     let output = tree_agent(&url, &["graph", &run, "--at", "4", "-o", "jsonl"]).await;
     assert_eq!(lines(&output)[0]["nodes"][0]["status"], "executing");
     let text = stdout(&tree_agent(&url, &["graph", &run]).await);
-    assert!(text.contains("✓ E why?  completed"), "{text}");
+    let id = &NodeId::root(run_id()).to_string()[..4];
+    assert!(text.contains(&format!("✓ E {id} why?  completed")), "{text}");
     assert!(stdout(&tree_agent(&url, &["graph", &run, "--format", "dot"]).await).starts_with("digraph"));
     assert!(
         stdout(&tree_agent(&url, &["graph", &run, "--format", "mermaid"]).await).starts_with("flowchart")

@@ -245,8 +245,8 @@ async fn a_run_in_this_process_mirrors_its_folder() {
     assert_eq!(paths(&documents(&dev.server).await), ["a.md"]);
 }
 
-/// What people have in their folders: text in any encoding, office documents, and what nothing can be read from. Each is
-/// read, or named with the reason.
+/// What people have in their folders: text in any encoding, office documents, and what nothing can be read from. Each
+/// is read, or named with the reason.
 #[tokio::test]
 async fn every_file_is_read_or_named() {
     let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -41,7 +41,7 @@ async fn log_lines_do_not_tear_the_tree() {
         let headlines = end.text.lines().filter(|line| line.contains(&format!(" run {run}  "))).count();
         assert_eq!(headlines, 1, "no older state of the tree is left: {}", end.text);
         assert!(!end.cursor_is_hidden);
-        let answer = end.text.find("# Because").expect("the answer");
+        let answer = end.text.find("\nBecause").expect("the answer");
         assert!(end.text.find("✓ run").unwrap() < answer, "the answer follows the tree: {}", end.text);
     })
     .await;
@@ -144,6 +144,28 @@ async fn a_terminal_gets_documents_without_control_characters() {
             assert_eq!(code, Some(0));
             assert!(end.text.contains("kept[2J]0;title and shown"), "{}", end.text);
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_gets_the_answer_laid_out_unless_it_is_wanted_raw() {
+    let (fake, server) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
+    fake.0.lock().unwrap().body = "# Because\n\n- one **two**\n".into();
+    looking(move || {
+        let run = run_id().to_string();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("answer.md");
+        for (args, shown) in [
+            (&["result", &run][..], "• one two\n"),
+            (&["result", &run, "--raw"], "- one **two**\n"),
+            (&["run", "why?", "--out", file.to_str().unwrap()], "• one two\n"),
+        ] {
+            let (code, end) = Terminal::start(program(&server, args), 20, 100).end();
+            assert_eq!(code, Some(0));
+            assert!(end.text.contains(shown), "{args:?}: {}", end.text);
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "# Because\n\n- one **two**\n");
     })
     .await;
 }

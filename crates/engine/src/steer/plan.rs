@@ -137,7 +137,9 @@ fn compare(
                 _ => {
                     changes.fresh += needs_node(&step.id);
                     c.require(b >= current, field, || {
-                        format!("band {b} has ended; put new steps into band {current} or a later one")
+                        // People count bands from 1.
+                        let (ended, open) = (b + 1, current + 1);
+                        format!("band {ended} has ended; put new steps into band {open} or a later one")
                     });
                 }
             }
@@ -147,8 +149,8 @@ fn compare(
         let wanted = plan.bands.iter().flat_map(|b| &b.steps).any(|s| s.id == step.step_id);
         let has_begun = step.status != StepStatus::Pending;
         c.require(wanted || !has_begun, "plan.bands", || {
-            let id = step.step_id.as_str();
-            format!("step {id:?} of band {index} has begun and cannot be removed; stop its node instead")
+            let (id, band) = (step.step_id.as_str(), index + 1);
+            format!("step {id:?} of band {band} has begun and cannot be removed; stop its node instead")
         });
         changes.removed += usize::from(!wanted);
         let is_kept = changes.kept.iter().any(|(id, ..)| *id == step.step_id);

@@ -10,7 +10,7 @@ use tree_agent_contract::{Citation, Verdict, limits};
 
 use super::ask::{Call, Target};
 use super::delivery::{Conversation, size_of};
-use super::footnotes::{self, Cited, Source, told};
+use super::footnotes::{self, Cited, Source};
 use super::prompt::{CitationsPrompt, FailedCitation};
 use super::stream::ScratchpadWriter;
 use crate::cite;
@@ -131,7 +131,7 @@ impl Call<'_> {
                 claim: one_line(&citation.claim),
                 document_id: citation.document_id.to_string(),
                 quote: one_line(&citation.quote),
-                why: told(citation.verdict),
+                why: citation.verdict.reason(),
             })
             .collect();
         let demand = CitationsPrompt { failed: &shown }.render()?;

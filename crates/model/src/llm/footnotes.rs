@@ -56,7 +56,7 @@ fn without_remark(text: &str) -> &str {
 }
 
 fn remark(verdict: Verdict) -> String {
-    format!("(unverified: {})", told(verdict))
+    format!("(unverified: {})", verdict.reason())
 }
 
 /// The beginning of `text` in at most `max` bytes. It ends behind a word where it can: half a word is found nowhere.
@@ -119,17 +119,6 @@ pub(super) fn with_verdicts(markdown: &str, verdicts: &BTreeMap<String, Verdict>
         })
     };
     with_lines(markdown, line, verdicts.keys())
-}
-
-/// What a verdict says to readers and to the model.
-pub(super) const fn told(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Verified => "verified",
-        Verdict::NoSource => "there is no document with this document_id",
-        Verdict::NotFound => "the document does not contain these words",
-        Verdict::TooShort => "the quote or the statement is too short to identify a passage",
-        Verdict::NoClaim => "the text does not contain the statement",
-    }
 }
 
 /// The document with the lines that `line` makes of footnotes, by their number and what they were. Those of `numbers`

@@ -388,7 +388,7 @@ fn bands(mut bands: Vec<Band>, prior: &[PriorStep]) -> Result<(Vec<BandDraft>, V
         in_order(&mut steps, |step| step.step_index, &format!("plan.bands[{b}].steps"))?;
         if steps.len() > limits::STEPS_PER_BAND {
             let most = limits::STEPS_PER_BAND;
-            remarks.push(format!("*Band {b} had {} steps; {most} were taken.*", steps.len()));
+            remarks.push(format!("*Band {} had {} steps; {most} were taken.*", b + 1, steps.len()));
             steps.truncate(most);
         }
         let mut draft = BandDraft {

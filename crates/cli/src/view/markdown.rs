@@ -1,0 +1,60 @@
+//! Markdown on a terminal.
+
+use crossterm::style::{Attribute, Color};
+use termimad::MadSkin;
+
+use super::paint::Palette;
+use super::printable::many_lines;
+
+/// Longer lines are hard to read.
+const COLUMNS: usize = 100;
+
+/// `markdown` with its headings, lists, tables and code laid out in `columns`; links stay as they were written. Nothing
+/// of it steers the terminal: the library reads no entities, so what was left out beforehand does not come back.
+pub(crate) fn render(markdown: &str, columns: usize, palette: Palette) -> String {
+    let mut skin = MadSkin::no_style();
+    if palette.colour {
+        // Attributes and one colour look right on any background.
+        skin.bold.add_attr(Attribute::Bold);
+        skin.italic.add_attr(Attribute::Italic);
+        skin.inline_code.set_fg(Color::Cyan);
+        skin.code_block.set_fg(Color::Cyan);
+        skin.headers.iter_mut().for_each(|heading| heading.add_attr(Attribute::Bold));
+    }
+    skin.text(&many_lines(markdown).replace('\t', "    "), Some(columns.min(COLUMNS))).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use anstream::adapter::strip_str;
+    use tree_agent_contract::text::{steers_terminal, width};
+
+    use super::*;
+
+    const TEXT: &str = "# A heading that is longer than the window is wide\n\nSome **bold** text with a \
+        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- “one” [1]\n  - two\n\n\
+        | service | what it owns |\n| --- | --- |\n| gateway | the only public door of them all |\n\n\
+        ```sh\nmake cluster REPLICAS=2 # two of each\n```\n\nhostile \x1b[2J\u{9b}31m &#27;[31m &#x202e; \u{202e}\x07\n";
+
+    #[test]
+    fn markdown_is_laid_out_in_the_window() {
+        insta::assert_snapshot!(render(TEXT, 32, Palette { colour: false }));
+    }
+
+    #[test]
+    fn only_colours_and_attributes_reach_the_terminal() {
+        for columns in [20, 32, 80, 500] {
+            let [plain, coloured] = [false, true].map(|colour| render(TEXT, columns, Palette { colour }));
+            assert_eq!(strip_str(&coloured).to_string(), plain);
+            assert!(!plain.chars().any(|c| steers_terminal(c) && c != '\n'), "{plain:?}");
+            assert!(plain.lines().all(|line| width(line) <= columns.min(COLUMNS)), "{columns}:\n{plain}");
+            let sequences: Vec<&str> = coloured.split('\x1b').skip(1).collect();
+            let is_style = |rest: &&str| {
+                rest.strip_prefix('[')
+                    .and_then(|rest| rest.split_once('m'))
+                    .is_some_and(|(codes, _)| codes.chars().all(|c| c.is_ascii_digit() || c == ';'))
+            };
+            assert!(!sequences.is_empty() && sequences.iter().all(is_style), "{coloured:?}");
+        }
+    }
+}
