@@ -18,7 +18,7 @@ use tree_agent_contract::text::{check_name, hex};
 use tree_agent_convert::{Converter, split, worker};
 
 pub(crate) use self::folder::Selection;
-use self::folder::{Candidate, Reason, Skipped};
+use self::folder::{Candidate, Skipped};
 use self::project::Project;
 pub(crate) use self::report::Imported;
 use self::report::Report;
