@@ -25,7 +25,7 @@ fn a_newcomers_session() {
         let imported = &lines(&output)[0];
         assert_eq!((&imported["imported"], &imported["skipped"]), (&sent.into(), &2.into()), "{imported}");
         assert_eq!(imported["unchanged"], unchanged);
-        for said in ["skipped, not text: binary: blob.md\n", "skipped, no text: image: logo.png\n"] {
+        for said in ["skipped, not text: binary: guide/blob.md\n", "skipped, no text: image: logo.png\n"] {
             assert!(stderr(&output).contains(said), "{}", stderr(&output));
         }
     }

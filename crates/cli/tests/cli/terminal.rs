@@ -157,9 +157,9 @@ async fn a_terminal_gets_the_answer_laid_out_unless_it_is_wanted_raw() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("answer.md");
         for (args, shown) in [
-            (&["result", &run][..], "• one two\n"),
-            (&["result", &run, "--raw"], "- one **two**\n"),
-            (&["run", "why?", "--out", file.to_str().unwrap()], "• one two\n"),
+            (&["result", &run][..], "• one two"),
+            (&["result", &run, "--raw"], "- one **two**"),
+            (&["run", "why?", "--out", file.to_str().unwrap()], "• one two"),
         ] {
             let (code, end) = Terminal::start(program(&server, args), 20, 100).end();
             assert_eq!(code, Some(0));
