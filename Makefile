@@ -12,7 +12,7 @@ REPLICAS ?= 1
 QUESTIONS ?=
 CORPUS ?=
 MODELS ?= offline
-PROFILE ?= local
+PROFILE ?= dev
 export REPLICAS PROFILE
 
 .PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
@@ -50,7 +50,7 @@ web-screenshots: web ## take screenshots of the web UI, into web/screenshots/
 web-bench: web ## measure the web UI in Chromium with a replayed log
 	@scripts/chromium npm --prefix web run --silent bench
 
-cluster: ## start Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=local|release|dev
+cluster: ## start Postgres, Redis and the four services on loopback: REPLICAS=n PROFILE=dev|release
 	@scripts/cluster up
 
 cluster-down: ## stop what make cluster started
