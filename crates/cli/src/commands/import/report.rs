@@ -235,7 +235,7 @@ mod tests {
         files.push(skipped("a\nb", NOT_TEXT, "not text: binary"));
         let lines = [
             "skipped, no text: image: 00.png, 01.png, 02.png and 12 more (-o json lists all)",
-            "skipped, not text: binary: a\\nb",
+            "skipped, not text: binary: a b",
         ];
         assert_eq!(left_out(&files), lines);
         let broken = |i| skipped(&format!("{i}.pdf"), NOT_TEXT, &format!("broken: {i}"));
