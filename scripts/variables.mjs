@@ -33,6 +33,7 @@ export function variablesOfPrograms() {
     'TREE_AGENT_TOKEN',
     'TREE_AGENT_ROLE_TOKEN',
     'TREE_AGENT_FANOUT_KEY',
+    'TREE_AGENT_EMBEDDINGS_KEY',
   ]; // never on a command line
   return new Set([...found.map((line) => line.split('"')[1]), ...keys, 'OTEL_EXPORTER_OTLP_ENDPOINT']);
 }

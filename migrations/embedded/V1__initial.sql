@@ -186,8 +186,7 @@ CREATE TABLE onto_project_members (
 ) STRICT;
 
 CREATE TABLE onto_sources (
-    row        INTEGER PRIMARY KEY, -- names the document in the full-text index
-    id         BLOB NOT NULL UNIQUE,
+    id         BLOB NOT NULL PRIMARY KEY,
     type_key   TEXT NOT NULL,
     project_id BLOB REFERENCES onto_projects (id),
     path       TEXT NOT NULL DEFAULT '',
@@ -201,11 +200,40 @@ CREATE TABLE onto_sources (
 CREATE UNIQUE INDEX onto_sources_path ON onto_sources (project_id, path) WHERE type_key = 'document.source';
 CREATE INDEX onto_sources_project ON onto_sources (project_id);
 
--- Words only: the text itself is in onto_sources. Holds sources, written with each put.
-CREATE VIRTUAL TABLE onto_documents_search USING fts5 (
-    title, path, body,
-    content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 0'
+-- The parts of documents that a search finds, written with each put of a document.
+CREATE TABLE onto_passages (
+    row         INTEGER PRIMARY KEY, -- names the passage in the full-text index
+    document_id BLOB NOT NULL REFERENCES onto_sources (id) ON DELETE CASCADE,
+    ordinal     INTEGER NOT NULL,
+    project_id  BLOB,
+    hash        BLOB NOT NULL,
+    start_byte  INTEGER NOT NULL,
+    kind        TEXT NOT NULL,
+    headings    TEXT NOT NULL,
+    body        TEXT NOT NULL,
+    UNIQUE (document_id, ordinal)
+) STRICT;
+
+CREATE INDEX onto_passages_project ON onto_passages (project_id);
+CREATE INDEX onto_passages_hash ON onto_passages (hash);
+
+-- Words only, as the program compares them: the text itself is in onto_passages.
+CREATE VIRTUAL TABLE onto_passages_search USING fts5 (
+    words, content = '', contentless_delete = 1, tokenize = 'ascii'
 );
+
+CREATE TRIGGER onto_passages_deleted AFTER DELETE ON onto_passages
+BEGIN
+    DELETE FROM onto_passages_search WHERE rowid = OLD.row;
+END;
+
+-- What passages mean to a model, by the hash of what it read.
+CREATE TABLE onto_vectors (
+    hash   BLOB NOT NULL,
+    model  TEXT NOT NULL,
+    vector BLOB NOT NULL,
+    PRIMARY KEY (hash, model)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER onto_projects_revision AFTER UPDATE OF name, description, status, tool_rules, updated_at ON onto_projects
 BEGIN
@@ -225,7 +253,6 @@ END;
 CREATE TRIGGER onto_sources_deleted AFTER DELETE ON onto_sources
 BEGIN
     UPDATE onto_projects SET revision = revision + 1 WHERE id = OLD.project_id;
-    DELETE FROM onto_documents_search WHERE rowid = OLD.row;
 END;
 
 -- Long texts are the last columns: SQLite reads a row from its beginning.

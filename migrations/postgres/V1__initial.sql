@@ -323,42 +323,44 @@ CREATE TABLE onto_sources (
     body       text        NOT NULL,
     props      jsonb       NOT NULL DEFAULT '{}',
     created_at timestamptz NOT NULL,
-    updated_at timestamptz NOT NULL,
-    search     tsvector
+    updated_at timestamptz NOT NULL
 );
 
 COMMENT ON TABLE onto_sources IS 'Documents of projects. Readers use onto_documents.';
-COMMENT ON COLUMN onto_sources.search IS 'Words of title, path and body as the program compares them. Null for all but sources.';
 
 CREATE UNIQUE INDEX onto_sources_path ON onto_sources (project_id, path) WHERE type_key = 'document.source';
 -- Deleting a project looks for its documents, whatever they are.
 CREATE INDEX onto_sources_project ON onto_sources (project_id);
-CREATE INDEX onto_sources_search ON onto_sources USING gin (search) WHERE search IS NOT NULL;
 
--- Stems English words and drops none: stop words are left out of queries by the program, so that both databases
--- find the same.
-CREATE TEXT SEARCH DICTIONARY tree_agent_stem (TEMPLATE = snowball, Language = english);
-CREATE TEXT SEARCH CONFIGURATION tree_agent (COPY = english);
-ALTER TEXT SEARCH CONFIGURATION tree_agent
-    ALTER MAPPING FOR asciiword, word, asciihword, hword, hword_asciipart, hword_part WITH tree_agent_stem;
+-- The parts of documents that a search finds, written with each put of a document.
+CREATE TABLE onto_passages (
+    document_id uuid     NOT NULL REFERENCES onto_sources (id) ON DELETE CASCADE,
+    ordinal     integer  NOT NULL,
+    project_id  uuid,
+    hash        uuid     NOT NULL,
+    start_byte  bigint   NOT NULL,
+    kind        text     NOT NULL,
+    headings    jsonb    NOT NULL,
+    body        text     NOT NULL,
+    words       tsvector NOT NULL,
+    PRIMARY KEY (document_id, ordinal)
+);
 
--- The program gives letters, digits and spaces. A text with more distinct words than a tsvector can hold is indexed as far
--- as it goes instead of being refused.
-CREATE FUNCTION tree_agent_search_vector(title text, path text, body text) RETURNS tsvector
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
-DECLARE
-    indexed integer := length(body);
-BEGIN
-    LOOP
-        BEGIN
-            RETURN setweight(to_tsvector('tree_agent', title), 'A')
-                || setweight(to_tsvector('tree_agent', path), 'B')
-                || setweight(to_tsvector('tree_agent', left(body, indexed)), 'D');
-        EXCEPTION WHEN program_limit_exceeded THEN
-            indexed := indexed / 2;
-        END;
-    END LOOP;
-END $$;
+COMMENT ON COLUMN onto_passages.hash IS 'The first half of the SHA-256 of what a model reads to tell the meaning.';
+COMMENT ON COLUMN onto_passages.words IS 'The words of path, title, headings and text, as the program compares them.';
+
+CREATE INDEX onto_passages_project ON onto_passages (project_id);
+CREATE INDEX onto_passages_hash ON onto_passages (hash);
+CREATE INDEX onto_passages_words ON onto_passages USING gin (words);
+
+CREATE TABLE onto_vectors (
+    hash   uuid  NOT NULL,
+    model  text  NOT NULL,
+    vector bytea NOT NULL,
+    PRIMARY KEY (hash, model)
+);
+
+COMMENT ON TABLE onto_vectors IS 'What passages mean to a model, as signed bytes, by the hash of what it read.';
 
 -- Triggers count revisions, so that no way of writing is missed.
 CREATE FUNCTION tree_agent_count_change() RETURNS trigger

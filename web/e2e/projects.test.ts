@@ -147,8 +147,8 @@ describe('a project', () => {
     await treeItem(page, /^readme\.md/).waitFor();
     await page.keyboard.press('/');
     await page.keyboard.type('regolith');
-    await page.getByTestId('hit-count').filter({ hasText: '1 document matches' }).waitFor();
-    const hits = page.getByRole('list', { name: 'Found documents' });
+    await page.getByTestId('hit-count').filter({ hasText: '1 passage matches' }).waitFor();
+    const hits = page.getByRole('list', { name: 'Found passages' });
     expect(await hits.locator('mark').allInnerTexts()).toEqual(['regolith']);
     await hits.getByRole('link', { name: 'The far side' }).click();
     await page.getByTestId('project-document').getByText('Nobody had seen the regolith there.').waitFor();

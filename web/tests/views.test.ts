@@ -233,7 +233,7 @@ describe('the options of a search', () => {
       concurrency: undefined,
       maxDepth: undefined,
       picker: PickerPolicy.LLM,
-      synthesis: false,
+      synthesis: true,
       prompts: none,
       frontmatterSchema: undefined,
     });
@@ -243,12 +243,12 @@ describe('the options of a search', () => {
       maxDepth: '3',
       children: 'List.',
       schema: '{"type": "object"}',
-      synthesis: true,
+      synthesis: false,
     };
     expect(toSearch(given)).toMatchObject({
       concurrency: 2,
       maxDepth: 3,
-      synthesis: true,
+      synthesis: false,
       prompts: { children: 'List.' },
       frontmatterSchema: { type: 'object' },
     });

@@ -3,9 +3,9 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    cancel, cite, completions, copy, delete, dev, diff, doc, docs, events, export, fork, graph, guide,
-    import, log, migrate, pause, plan, projects, rebuild, result, retry, run, runs, search, set_budget,
-    status, stop, verify, watch,
+    cancel, cite, completions, copy, delete, dev, diff, doc, docs, doctor, events, export, fork, graph,
+    guide, import, log, migrate, pause, plan, projects, rebuild, result, retry, run, runs, search,
+    set_budget, status, stop, verify, watch,
 };
 use crate::exit;
 use crate::global::Global;
@@ -84,6 +84,7 @@ pub(crate) enum Command {
     // The server
     Dev(Box<dev::Dev>),
     Status(status::Status),
+    Doctor(Box<doctor::Doctor>),
     Completions(completions::Completions),
     // The store
     Migrate(migrate::Migrate),

@@ -15,11 +15,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 pub(crate) use tree_agent_contract::error::chain;
 use tree_agent_driver::DriverConfig;
+use tree_agent_embedding::{EmbeddingArgs, from_settings};
 use tree_agent_event_gateway::{AuthArgs, Maxima, MaximaArgs};
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, Switch, ToolsArgs};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
-use tree_agent_runtime::config::{Problems, RoleUrls};
+use tree_agent_runtime::config::{Problems, RoleUrls, user_data_folder};
 use tree_agent_runtime::listen::bind;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServerArgs, ServerConfig};
@@ -41,13 +42,15 @@ pub(crate) struct EmbeddedArgs {
     pub(crate) roles: RoleFlags,
 }
 
-/// The tools and the language models of an embedded cluster.
+/// The tools, the language models and the vectors of an embedded cluster.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoleFlags {
     #[command(flatten)]
     tools: ToolsArgs,
     #[command(flatten)]
     llm: LlmArgs,
+    #[command(flatten)]
+    pub(crate) embedding: EmbeddingArgs,
 }
 
 /// Takes an empty path as well: an empty variable counts as not set.
@@ -60,20 +63,22 @@ impl RoleFlags {
     pub(crate) fn models(&self) -> LlmConfig {
         self.llm.check(&mut Problems::default())
     }
+
+    /// Notes in `problems` what is wrong.
+    pub(crate) fn check(&self, connector: &Connector, problems: &mut Problems) {
+        self.tools.check(connector, problems);
+        self.llm.check(problems);
+        self.embedding.check(connector, problems);
+    }
 }
 
 impl EmbeddedArgs {
     /// The configured folder, or the default one of the user.
     pub(crate) fn data_dir(&self) -> Result<PathBuf, CliError> {
-        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        self.data_dir
-            .clone()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .or_else(|| set("XDG_DATA_HOME").map(|data| data.join("tree-agent")))
-            .or_else(|| set("HOME").map(|home| home.join(".local/share/tree-agent")))
-            .ok_or_else(|| {
-                CliError::Usage("there is no home folder to keep data in; name one with --data-dir".into())
-            })
+        let set = self.data_dir.clone().filter(|dir| !dir.as_os_str().is_empty());
+        set.or_else(user_data_folder).ok_or_else(|| {
+            CliError::Usage("there is no home folder to keep data in; name one with --data-dir".into())
+        })
     }
 }
 
@@ -142,12 +147,14 @@ impl Cluster {
         let role_token = RoleToken::random();
         let role = role.check(&role_token, &mut problems);
         let servers = flags.tools.check(&role.connector, &mut problems);
+        let embedding = flags.embedding.check(&role.connector, &mut problems);
         let maxima =
             access.maxima.as_ref().map_or_else(Maxima::default, |maxima| maxima.check(&mut problems));
         let auth = access.auth.check(&mut problems);
         let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;
+        let embedder = from_settings(&embedding).await.map_err(|e| CliError::Usage(e.0))?;
         let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = listener.local_addr()?;
         let (store, left_alone) = open(data).await?;
@@ -187,6 +194,7 @@ impl Cluster {
             maxima,
             auth,
             role_token: Some(role_token),
+            embedder,
             ..Default::default()
         };
 

@@ -10,6 +10,7 @@ pub(crate) mod dev;
 pub(crate) mod diff;
 pub(crate) mod doc;
 pub(crate) mod docs;
+pub(crate) mod doctor;
 mod estimate;
 pub(crate) mod events;
 pub(crate) mod export;

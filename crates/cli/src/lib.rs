@@ -121,6 +121,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Docs(docs) => docs.run(&context).await,
         Command::Delete(delete) => delete.run(&context).await,
         Command::Status(status) => status.run(&context).await,
+        Command::Doctor(doctor) => doctor.run(&context).await,
         Command::Pause(pause) => pause.run(&context).await,
         Command::Resume(resume) => resume.run(&context).await,
         Command::Guide(guide) => guide.run(&context).await,

@@ -161,29 +161,54 @@ pub struct DocumentSummary {
     pub parent_id: Option<DocumentId>,
 }
 
-/// One document that matches a full-text query.
+/// A passage that answers a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchHit {
-    /// The document.
+    /// Its document.
     pub document: DocumentSummary,
-    /// The text around the first matches, on one line.
-    pub snippet: String,
-    /// The byte of the body at which that text begins; none if the body spells it in another way, or does not hold it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offset: Option<u64>,
+    /// The headings above it, the outermost first.
+    pub headings: Vec<String>,
+    /// The byte of the body at which it begins.
+    pub offset: u64,
+    /// Its text, as it stands there.
+    pub passage: String,
+    /// Its place by the words of the query, from 1; 0 for none.
+    pub lexical_rank: u32,
+    /// Its place by the meaning of the query, from 1; 0 for none.
+    pub vector_rank: u32,
+    /// How similar the meanings are, at most 1; none beyond the first places.
+    pub similarity: Option<f64>,
     /// Higher is better; comparable only within one answer.
     pub score: f64,
 }
 
-/// What a full-text query found.
+/// What a search found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchResults {
-    /// The best matches, best first, at most as many as were asked for.
+    /// The best passages, best first, at most as many as were asked for.
     pub hits: Vec<SearchHit>,
-    /// How many documents match, whatever the limit.
+    /// How many passages hold a word of the query, whatever the limit.
     pub total: u64,
+    /// How many passages were searched.
+    pub passages: u64,
+    /// How many of them can be found by their meaning; none if the server makes no vectors.
+    pub embedded: Option<u64>,
+    /// True if the order is by meaning, too.
+    pub vectors: bool,
+    /// How many of the passages hold each term of the query.
+    pub words: Vec<WordCount>,
+}
+
+/// How many passages hold a term.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WordCount {
+    /// The term: the stem of a word of the query.
+    pub word: String,
+    /// The passages that hold it.
+    pub passages: u64,
 }
 
 /// A write to a document that belongs to an append: it happens in the same transaction as the events, or not

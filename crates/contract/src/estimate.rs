@@ -343,7 +343,7 @@ mod tests {
     fn a_search_is_bounded_by_its_topics() {
         let budgets = Budgets { max_nodes: 100, max_attempts: 2, ..Budgets::default() };
         let of = |search: &SearchConfig, costs| Estimate::of_search(&budgets, search, false, costs);
-        let search = SearchConfig { max_depth: 4, ..SearchConfig::default() };
+        let search = SearchConfig { max_depth: 4, synthesis: false, ..SearchConfig::default() };
         let estimate = of(&search, None);
         assert_eq!((estimate.nodes, estimate.depth, estimate.attempts), (100, 4, 2));
         // The root and one topic of the first level are not picked. A pick may be asked for on each of four levels.

@@ -29,7 +29,6 @@ pub mod run;
 pub mod search;
 pub mod session;
 pub mod sparse;
-pub mod spelling;
 pub mod status;
 pub mod text;
 pub mod time;
@@ -42,7 +41,7 @@ pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
-    SearchResults,
+    SearchResults, WordCount,
 };
 pub use error::{FieldError, Invalid};
 pub use estimate::{CallCost, Estimate, RoleCosts};

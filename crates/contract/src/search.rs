@@ -84,8 +84,7 @@ pub struct SearchConfig {
     /// JSON Schema of the frontmatter of every document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frontmatter_schema: Option<Map<String, Value>>,
-    /// True: the root ends with an overview of all documents.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    /// True: the root ends with an overview that answers the objective and links all documents. Default true.
     pub synthesis: bool,
 }
 
@@ -97,7 +96,7 @@ impl Default for SearchConfig {
             picker: PickerPolicy::default(),
             prompts: SearchPrompts::default(),
             frontmatter_schema: None,
-            synthesis: false,
+            synthesis: true,
         }
     }
 }
@@ -362,12 +361,12 @@ mod tests {
             picker: PickerPolicy::BestFirst,
             prompts,
             frontmatter_schema: schema,
-            synthesis: true,
+            synthesis: false,
             ..SearchConfig::default()
         };
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(serde_json::from_str::<SearchConfig>(&json).unwrap(), config);
-        let listed = SearchConfig { synthesis: true, picker: PickerPolicy::BestFirst, ..Default::default() };
+        let listed = SearchConfig { synthesis: false, picker: PickerPolicy::BestFirst, ..Default::default() };
         assert_eq!(config.without_texts(), listed);
     }
 }

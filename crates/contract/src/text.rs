@@ -178,7 +178,10 @@ mod tests {
         for (word, place) in
             [("before", None), ("one", Some("Page 1")), ("note", Some("Page 1")), ("two", Some("Page 2"))]
         {
-            assert_eq!(super::place(text, text.find(word).unwrap()), place, "{word}");
+            let at = text.find(word).unwrap();
+            assert_eq!(super::place(text, at), place, "{word}");
+            let passage = crate::citation::Passage::of(text, at..at + word.len());
+            assert_eq!(passage.place, place.unwrap_or_default());
         }
     }
 

@@ -19,7 +19,9 @@ pub(crate) fn office(kind: Kind, extension: &str, bytes: &[u8]) -> Result<Conver
     };
     let text = text.map_err(|e| match e {
         ConvertError::Encrypted => password(),
-        ConvertError::ResourceLimit { .. } => Fault::new(Reason::Expands, format!("expands too much: {e}")),
+        ConvertError::ResourceLimit { detail, .. } => {
+            Fault::new(Reason::Expands, format!("expands too much: {detail}"))
+        }
         e => Fault::new(Reason::Broken, format!("broken: {e}")),
     })?;
     let text = tidy(&text);

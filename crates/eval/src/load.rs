@@ -1,41 +1,75 @@
-//! Loads question sets in the common JSON form of multi-hop sets.
+//! Loads question sets, in two forms.
 //!
-//! Questions: a list of `{id, question, answer, answer_aliases?, paragraphs: [{title, paragraph_text, is_supporting}],
-//! question_decomposition?: [{question, answer, paragraph_support_idx}]}`. Corpus: a list of `{title, text}`. Without a
-//! corpus the passages are the paragraphs of the questions.
+//! Questions about documents: a list of `{id, corpus, question, parts: [{gold: [{path, quote}]}]}`, with a folder that
+//! holds a folder of documents for each `corpus`. A part is answered by any of its quotes. A question without parts has
+//! no answer in the documents.
+//!
+//! Questions about paragraphs, as multi-hop sets have them: a list of `{id, question, paragraphs: [{title,
+//! paragraph_text, is_supporting}]}`, with a list of `{title, text}` as the corpus, or the paragraphs of the questions
+//! without one. Each supporting paragraph is a part.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::set::{Hop, Passage, Question, QuestionSet, path_of};
+/// Questions over the documents of one folder.
+#[derive(Debug)]
+pub struct QuestionSet {
+    /// What the table calls it.
+    pub name: String,
+    /// The documents.
+    pub folder: PathBuf,
+    /// The questions.
+    pub questions: Vec<Question>,
+    /// Holds the documents if they were made from paragraphs.
+    _made: Option<tempfile::TempDir>,
+}
 
-/// The public sets whose form is known by the names of their files: name in the file name, name, citation.
-const KNOWN: &[(&str, &str, &str)] = &[(
-    "musique",
-    "MuSiQue",
-    "Part of MuSiQue (Trivedi et al., “MuSiQue: Multihop Questions via Single-hop Question Composition”, TACL 2022; \
-     licence CC BY 4.0).",
-)];
+/// A question and where its answer stands.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Question {
+    /// Its name in the set.
+    pub id: String,
+    /// The folder of its documents.
+    #[serde(default)]
+    pub corpus: String,
+    /// The objective of the run.
+    #[serde(rename = "question")]
+    pub text: String,
+    /// What an answer must hold. Nothing if the documents hold no answer.
+    #[serde(default)]
+    pub parts: Vec<Part>,
+}
 
-#[derive(Deserialize)]
-struct RawQuestion {
-    id: String,
-    question: String,
-    answer: String,
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Part {
+    /// Any of these answers it.
+    pub gold: Vec<Gold>,
+}
+
+/// Words of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Gold {
+    /// The document.
+    pub path: String,
+    /// The words; empty if any quotation of the document counts.
     #[serde(default)]
-    answer_aliases: Vec<String>,
-    paragraphs: Vec<RawParagraph>,
-    #[serde(default)]
-    question_decomposition: Vec<RawHop>,
+    pub quote: String,
 }
 
 #[derive(Deserialize)]
-struct RawParagraph {
-    idx: Option<usize>,
+struct HopQuestion {
+    id: String,
+    question: String,
+    paragraphs: Vec<Paragraph>,
+}
+
+#[derive(Deserialize)]
+struct Paragraph {
     title: String,
     paragraph_text: String,
     #[serde(default)]
@@ -43,75 +77,72 @@ struct RawParagraph {
 }
 
 #[derive(Deserialize)]
-struct RawHop {
-    question: String,
-    answer: String,
-    paragraph_support_idx: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct RawPassage {
+struct Text {
     title: String,
     text: String,
 }
 
-/// The set in the file `questions`, over the passages in the file `corpus`.
+/// The sets in the file `questions`: one for each folder of documents, or one over the passages in the file `corpus`.
 ///
 /// # Errors
-/// A file that cannot be read, is not of the form above, or whose questions rest on passages that the corpus lacks.
-pub fn question_set(questions: &Path, corpus: Option<&Path>) -> anyhow::Result<QuestionSet> {
-    let raw: Vec<RawQuestion> = read(questions)?;
-    let texts: Vec<RawPassage> = match corpus {
-        Some(corpus) => read(corpus)?,
-        None => {
-            let paragraphs = raw.iter().flat_map(|q| &q.paragraphs);
-            paragraphs
-                .map(|p| RawPassage { title: p.title.clone(), text: p.paragraph_text.clone() })
-                .collect()
-        }
-    };
-    let file = questions.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let known = KNOWN.iter().find(|(part, ..)| file.to_lowercase().contains(part));
-    let (name, source) = match known {
-        Some((_, name, source)) => ((*name).to_owned(), (*source).to_owned()),
-        None => (file, "A question set from a file.".to_owned()),
-    };
-    let (mut places, mut passages) = (HashMap::new(), Vec::new());
-    let mut taken = BTreeMap::new();
-    for raw in texts {
-        places.entry((raw.title.clone(), raw.text.clone())).or_insert_with(|| {
-            let path = path_of(&raw.title, &mut taken);
-            passages.push(Passage { path, title: raw.title, text: raw.text });
-            passages.len() - 1
-        });
+/// A file that cannot be read or is of neither form, or evidence that the corpus lacks.
+pub fn question_sets(questions: &Path, corpus: Option<&Path>) -> anyhow::Result<Vec<QuestionSet>> {
+    let rows: Vec<serde_json::Value> = read(questions)?;
+    ensure!(!rows.is_empty(), "{} holds no question", questions.display());
+    let name = questions.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let rows = serde_json::Value::Array(rows);
+    if rows[0].get("paragraphs").is_some() {
+        return Ok(vec![of_paragraphs(name, serde_json::from_value(rows)?, corpus)?]);
     }
-    let questions = raw.into_iter().map(|q| question(q, &places)).collect::<anyhow::Result<Vec<_>>>()?;
-    ensure!(!questions.is_empty(), "{name} holds no question");
-    Ok(QuestionSet { name, source, passages, questions })
+    let folder = corpus.context("questions about documents need the folder of their documents")?;
+    let mut by_corpus: BTreeMap<String, Vec<Question>> = BTreeMap::new();
+    for question in serde_json::from_value::<Vec<Question>>(rows)? {
+        by_corpus.entry(question.corpus.clone()).or_default().push(question);
+    }
+    let set = |(name, questions): (String, Vec<Question>)| {
+        let folder = folder.join(&name);
+        for gold in questions.iter().flat_map(|q| &q.parts).flat_map(|part| &part.gold) {
+            ensure!(folder.join(&gold.path).is_file(), "{} lacks {}", folder.display(), gold.path);
+        }
+        Ok(QuestionSet { name, folder, questions, _made: None })
+    };
+    by_corpus.into_iter().map(set).collect()
 }
 
-fn question(raw: RawQuestion, places: &HashMap<(String, String), usize>) -> anyhow::Result<Question> {
-    let place = |p: &RawParagraph| {
-        let key = (p.title.clone(), p.paragraph_text.clone());
-        places.get(&key).copied().with_context(|| format!("{}: the corpus lacks {:?}", raw.id, p.title))
+fn of_paragraphs(name: String, raw: Vec<HopQuestion>, corpus: Option<&Path>) -> anyhow::Result<QuestionSet> {
+    let texts: Vec<Text> = match corpus {
+        Some(corpus) => read(corpus)?,
+        None => {
+            let all = raw.iter().flat_map(|q| &q.paragraphs);
+            all.map(|p| Text { title: p.title.clone(), text: p.paragraph_text.clone() }).collect()
+        }
     };
-    let supporting = raw.paragraphs.iter().filter(|p| p.is_supporting);
-    let mut gold = supporting.map(place).collect::<anyhow::Result<Vec<_>>>()?;
-    gold.sort_unstable();
-    gold.dedup();
-    let mut hops = Vec::new();
-    for hop in &raw.question_decomposition {
-        let Some(idx) = hop.paragraph_support_idx else { continue };
-        let found = raw.paragraphs.iter().enumerate().find(|(i, p)| p.idx.unwrap_or(*i) == idx);
-        let (_, paragraph) = found.with_context(|| format!("{}: no paragraph {idx}", raw.id))?;
-        hops.push(Hop {
-            question: hop.question.clone(),
-            answer: hop.answer.clone(),
-            passage: place(paragraph)?,
-        });
+    let made = tempfile::tempdir()?;
+    let mut paths: BTreeMap<(String, String), String> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for Text { title, text } in texts {
+        let key = (title, text);
+        if paths.contains_key(&key) {
+            continue;
+        }
+        let words: String =
+            key.0.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+        let named = |n: usize| if n == 1 { format!("{words}.md") } else { format!("{words}--{n}.md") };
+        let path = (1..).map(named).find(|path| taken.insert(path.clone())).context("a path")?;
+        std::fs::write(made.path().join(&path), format!("# {}\n\n{}\n", key.0, key.1))?;
+        paths.insert(key, path);
     }
-    let answers = std::iter::once(raw.answer).chain(raw.answer_aliases).collect();
-    Ok(Question { id: raw.id, text: raw.question, answers, gold, hops })
+    let question = |raw: HopQuestion| {
+        let mut parts: Vec<Part> = Vec::new();
+        for p in raw.paragraphs.into_iter().filter(|p| p.is_supporting) {
+            let path = paths.get(&(p.title.clone(), p.paragraph_text));
+            let path = path.with_context(|| format!("{}: the corpus lacks {:?}", raw.id, p.title))?.clone();
+            parts.push(Part { gold: vec![Gold { path, quote: String::new() }] });
+        }
+        Ok(Question { id: raw.id, corpus: String::new(), text: raw.question, parts })
+    };
+    let questions = raw.into_iter().map(question).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(QuestionSet { name, folder: made.path().to_owned(), questions, _made: Some(made) })
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> anyhow::Result<T> {
@@ -124,23 +155,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_common_form_is_read() {
+    fn both_forms_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("small.json");
-        let text = r#"[{"id": "q1", "question": "Who?", "answer": "Ada", "answer_aliases": ["A."], "paragraphs": [
-            {"idx": 4, "title": "Noise", "paragraph_text": "Nothing.", "is_supporting": false},
-            {"idx": 7, "title": "Ada", "paragraph_text": "It was Ada.", "is_supporting": true}],
-            "question_decomposition": [{"question": "Who >> is", "answer": "Ada", "paragraph_support_idx": 7}]}]"#;
+        let text = r#"[{"id": "q1", "question": "Who?", "paragraphs": [
+            {"title": "Noise", "paragraph_text": "Nothing.", "is_supporting": false},
+            {"title": "Ada", "paragraph_text": "It was Ada.", "is_supporting": true}]}]"#;
         std::fs::write(&file, text).unwrap();
-        let set = question_set(&file, None).unwrap();
-        assert_eq!(set.passages.len(), 2);
-        let question = &set.questions[0];
-        assert_eq!(question.answers, ["Ada", "A."]);
-        assert_eq!((question.gold.as_slice(), question.hops[0].passage), (&[1][..], 1));
-        assert_eq!(set.passages[1].path, "ada.md");
-        // A corpus that lacks the evidence is refused.
+        let set = question_sets(&file, None).unwrap().remove(0);
+        assert_eq!(set.questions[0].parts[0].gold, [Gold { path: "ada.md".into(), quote: String::new() }]);
+        assert_eq!(std::fs::read_to_string(set.folder.join("ada.md")).unwrap(), "# Ada\n\nIt was Ada.\n");
         let corpus = folder.path().join("corpus.json");
         std::fs::write(&corpus, r#"[{"title": "Noise", "text": "Nothing."}]"#).unwrap();
-        assert!(question_set(&file, Some(&corpus)).unwrap_err().to_string().contains("lacks"));
+        assert!(question_sets(&file, Some(&corpus)).unwrap_err().to_string().contains("lacks"));
+
+        let text = r#"[{"id": "q1", "corpus": "docs", "question": "Who?", "parts": [{"gold": [
+            {"path": "a.md", "quote": "It was Ada."}]}]}]"#;
+        std::fs::write(&file, text).unwrap();
+        assert!(question_sets(&file, Some(folder.path())).unwrap_err().to_string().contains("lacks a.md"));
+        std::fs::create_dir(folder.path().join("docs")).unwrap();
+        std::fs::write(folder.path().join("docs/a.md"), "It was Ada.").unwrap();
+        let set = question_sets(&file, Some(folder.path())).unwrap().remove(0);
+        assert_eq!((set.name.as_str(), set.questions.len()), ("docs", 1));
     }
 }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use tree_agent_contract::search::Expansion;
 
 use crate::error::Problem;
-use crate::layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, join};
+use crate::layout::{
+    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, OVERVIEW_MD, join,
+};
 use crate::read::{Folder, FolderNode};
 
 /// What a folder should hold.
@@ -45,7 +47,7 @@ pub fn edits(wanted: &Wanted, folder: &Folder) -> Vec<Problem> {
     if let (Some(is), Some(should)) = (folder.document, wanted.document)
         && is != should
     {
-        edits.push(Problem::new(DOCUMENT_MD, "was edited"));
+        edits.push(Problem::new(OVERVIEW_MD, "was edited"));
     }
     // An earlier search that failed at once has left an empty list.
     let is_nothing = wanted.children.is_none() && folder.children.as_ref().is_some_and(Vec::is_empty);

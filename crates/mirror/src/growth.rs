@@ -18,7 +18,7 @@ pub enum Change {
     Root {
         /// The content of `children.json`.
         children: Vec<ListedChild>,
-        /// What becomes `document.md`.
+        /// What becomes `overview.md`.
         document: Option<DocumentId>,
     },
     /// A node.

@@ -14,6 +14,8 @@ pub const NODE_JSON: &str = "node.json";
 pub const CHILDREN_JSON: &str = "children.json";
 /// The document of a node.
 pub const DOCUMENT_MD: &str = "document.md";
+/// The document of the root: the overview with which a search ends.
+pub const OVERVIEW_MD: &str = "overview.md";
 /// The folder of the lock and the log.
 pub const STATE_DIR: &str = ".tree-agent";
 
@@ -88,6 +90,11 @@ impl std::fmt::Debug for Digest {
 /// The slug path of the child `slug` of the node at `path`; the root's path is empty.
 pub fn join(path: &str, slug: &str) -> String {
     if path.is_empty() { slug.to_owned() } else { format!("{path}/{slug}") }
+}
+
+/// The name of the document of the node at the slug path `path`.
+pub(crate) const fn document_name(path: &str) -> &'static str {
+    if path.is_empty() { OVERVIEW_MD } else { DOCUMENT_MD }
 }
 
 /// The folder of the node at the slug path `path`.

@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/
 //!   children.json          [{title, slug}, …]: the first level
+//!   overview.md            the overview with which the search ends, if it has one
 //!   topic-a/
 //!     node.json            {title, slug, sessionId, status}
 //!     document.md          what the research of this node wrote
@@ -35,7 +36,9 @@ pub use disk::{Disk, LocalDisk};
 pub use error::{MirrorError, Problem, Problems};
 pub use export::ExportedNode;
 pub use growth::{Change, Export, Growth};
-pub use layout::{CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, join};
+pub use layout::{
+    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, OVERVIEW_MD, STATE_DIR, join,
+};
 pub use read::{Folder, FolderNode, title_beside};
 pub use root::Root;
 pub use write::{Mirror, Record};

@@ -13,7 +13,8 @@ use tree_agent_contract::search::Expansion;
 
 use crate::error::{MirrorError, Problem, Problems};
 use crate::layout::{
-    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, folder, join, temporary,
+    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, OVERVIEW_MD, document_name, folder,
+    join, temporary,
 };
 
 /// What a folder holds.
@@ -22,7 +23,7 @@ pub struct Folder {
     dir: PathBuf,
     /// The children of the root, as indices of `nodes`; none without a `children.json`.
     pub children: Option<Vec<usize>>,
-    /// Of the `document.md` of the root, which only runs have that end with a synthesis.
+    /// Of the overview of the root, which only runs have that end with a synthesis.
     pub document: Option<Digest>,
     /// Every node, parents before their children, siblings in the order of `children.json`.
     pub nodes: Vec<FolderNode>,
@@ -179,9 +180,9 @@ impl Reader {
         self.folder.nodes[index].children = self.list(&path, depth);
     }
 
-    /// Reads the `document.md` of the node at `path`.
+    /// Reads the document of the node at `path`.
     fn document(&mut self, path: &str) -> Option<Digest> {
-        let relative = join(path, DOCUMENT_MD);
+        let relative = join(path, document_name(path));
         let text = self.content(&relative)?;
         if text.len() > limits::DOCUMENT_BYTES {
             let (bytes, most) = (text.len(), limits::DOCUMENT_BYTES);
@@ -241,7 +242,8 @@ impl Reader {
         };
         names.sort_unstable();
         for name in names {
-            if [NODE_JSON, CHILDREN_JSON, DOCUMENT_MD].iter().any(|file| temporary(file) == name) {
+            if [NODE_JSON, CHILDREN_JSON, DOCUMENT_MD, OVERVIEW_MD].iter().any(|file| temporary(file) == name)
+            {
                 self.folder.leftovers.push(dir.join(name));
             } else if !name.starts_with('.') && !listed.contains(name.as_str()) && dir.join(&name).is_dir() {
                 let message = format!("is not listed in the {CHILDREN_JSON} beside it and is left alone");

@@ -12,7 +12,8 @@ use tree_agent_contract::search::Expansion;
 use crate::disk::Disk;
 use crate::error::MirrorError;
 use crate::layout::{
-    CHILDREN_JSON, DOCUMENT_MD, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, folder, json, temporary,
+    CHILDREN_JSON, Digest, ListedChild, NODE_JSON, NodeFile, STATE_DIR, document_name, folder, json,
+    temporary,
 };
 use crate::read::Folder;
 use crate::root::Root;
@@ -22,7 +23,7 @@ use crate::root::Root;
 pub struct Record<'a> {
     /// The content of `node.json`.
     pub file: NodeFile,
-    /// The content of `document.md`, if there is one.
+    /// The content of its document, if there is one.
     pub document: Option<&'a str>,
     /// The content of `children.json`, if there is one.
     pub children: Option<&'a [ListedChild]>,
@@ -148,7 +149,7 @@ impl Mirror {
         if self.entry(path).document == Some(digest) {
             return Ok(false);
         }
-        self.write(dir, DOCUMENT_MD, document, true)?;
+        self.write(dir, document_name(path), document, true)?;
         self.entry(path).document = Some(digest);
         Ok(true)
     }

@@ -27,7 +27,6 @@ mod rate;
 mod reading;
 mod reply;
 mod research;
-mod secret;
 mod settings;
 mod stream;
 mod survey;

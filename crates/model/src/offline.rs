@@ -1,43 +1,27 @@
-//! The offline model: rules, no language model, and labelled so in all that it writes.
+//! The offline model: it searches, quotes and does not reason, and says so in all that it writes.
 //!
-//! The planner splits an objective by its own parts and by the documents that speak of it; the executor quotes the
-//! passages that answer its step, verbatim, each with its source; the aggregator merges them, removes repeats and
-//! names what is missing. In homework the planner gives each part or folder a branch, reads the documents one after the
-//! other, and follows words that the results share. In a guided search it takes the folders, documents and sections of
-//! the context for topics, and words that several documents share.
+//! A question is searched for as a whole ([`evidence`]), and the best passages are what an answer is made of. The
+//! planner gives each source of them to a step, the executor reads the source and quotes the passages ([`read`]), and
+//! the aggregator puts the quotations back into the one order ([`answer`]). So the tree shows where the evidence comes
+//! from, and the answer is as good as the ranking. If the passages do not speak of the question, the answer says that
+//! instead. Homework goes on to sources that hold words of the question which no source before has held. A guided
+//! search has the sources for topics, and their headings below them.
 //!
-//! If no passage holds all that the question asks for, what a first passage names and the question does not leads to
-//! the next ([`hunt`], [`trail`]). The plan then reads along the names, and the synthesis keeps the order of its steps.
-//!
-//! It is deterministic: the same documents and objective give the same text, byte for byte, whatever the timing, host
-//! or store. So it scores by itself, with arithmetic that is exact everywhere, breaks ties by path and position, and
-//! writes no id, time or score of the store into a document. While the documents of the context are few
-//! ([`corpus::SMALL_DOCUMENTS`], [`corpus::SMALL_BYTES`]) it reads them all; beyond that full-text search chooses the
-//! candidates, and as stores fold words differently, two stores may then choose differently.
+//! It is deterministic: the same documents and objective give the same text, byte for byte. It writes no id, time or
+//! score of the store into a document; the places of passages are all that it takes over.
 
 mod aggregate;
-mod chain;
-mod cited;
-mod corpus;
-mod document;
+mod answer;
+mod evidence;
 mod execute;
-mod findings;
 mod homework;
-mod hunt;
-mod markdown;
-mod names;
-mod objective;
 mod pick;
 mod plan;
-mod rank;
+mod question;
+mod read;
 mod research;
 mod step;
-mod subject;
-mod told;
-mod topic;
-mod trail;
 mod verify;
-mod words;
 
 use std::time::Instant;
 
@@ -48,13 +32,15 @@ use tree_agent_contract::role::{
     PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, VerifierOutput, VerifyInput,
 };
 use tree_agent_contract::text;
-use tree_agent_contract::text::count;
 
 use crate::RoleModel;
-use crate::io::{RoleIo, failed};
+use crate::io::RoleIo;
 
 /// What every document of this model says about itself.
-const LABEL: &str = "offline model: rule-based, no language model";
+const LABEL: &str = "offline model: it quotes and does not reason";
+
+/// Its name.
+const MODEL: &str = "offline";
 
 /// The rule-based model.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,51 +49,46 @@ pub struct Offline;
 #[async_trait]
 impl RoleModel for Offline {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
-        let begun = Instant::now();
-        let output = plan::plan(input, io).await?;
-        used(io, "plan", begun).await;
-        Ok(output)
+        let work = async {
+            match &input.homework {
+                Some(brief) => homework::plan(input, brief, io).await,
+                None => plan::plan(input, io).await,
+            }
+        };
+        timed(io, "plan", work).await
     }
 
     async fn execute(&self, input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
-        let begun = Instant::now();
-        let output = execute::execute(input, io).await?;
-        used(io, "execute", begun).await;
-        Ok(output)
+        timed(io, "execute", execute::execute(input, io)).await
     }
 
     async fn aggregate(&self, input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
-        let begun = Instant::now();
-        let output = aggregate::aggregate(input, io).await?;
-        used(io, "aggregate", begun).await;
-        Ok(output)
+        timed(io, "aggregate", aggregate::aggregate(input, io)).await
     }
 
     async fn research(&self, input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
-        let begun = Instant::now();
-        let output = research::research(input, io).await?;
-        used(io, "research", begun).await;
-        Ok(output)
+        timed(io, "research", research::research(input, io)).await
     }
 
     async fn pick(&self, input: &PickInput, io: &RoleIo) -> Result<PickOutput, RoleError> {
-        let begun = Instant::now();
-        let output = pick::pick(input);
-        used(io, "pick", begun).await;
-        Ok(output)
+        timed(io, "pick", async { Ok(pick::pick(input)) }).await
     }
 
     async fn verify(&self, input: &VerifyInput, io: &RoleIo) -> Result<VerifierOutput, RoleError> {
-        let begun = Instant::now();
-        let output = verify::verify(input);
-        used(io, "verify", begun).await;
-        Ok(output)
+        timed(io, "verify", async { Ok(verify::verify(input)) }).await
     }
 }
 
-async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
+/// Does `work` and reports how long it took.
+async fn timed<T>(
+    io: &RoleIo,
+    purpose: &str,
+    work: impl Future<Output = Result<T, RoleError>>,
+) -> Result<T, RoleError> {
+    let begun = Instant::now();
+    let output = work.await?;
     io.usage(UsageRecorded {
-        model: "offline".to_owned(),
+        model: MODEL.to_owned(),
         input_tokens: 0,
         output_tokens: 0,
         cached_tokens: 0,
@@ -118,11 +99,12 @@ async fn used(io: &RoleIo, purpose: &str, begun: Instant) {
         documents: Vec::new(),
     })
     .await;
+    Ok(output)
 }
 
-/// The title of what a node returns: the objective for the root, the task for any other node.
-fn heading(call: &CallContext) -> String {
-    short(if call.depth == 0 { &call.objective } else { &call.title }, 512)
+/// What a node is asked: the objective for the root, its task for any other node.
+fn question(call: &CallContext) -> &str {
+    if call.depth == 0 { &call.objective } else { &call.title }
 }
 
 /// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.

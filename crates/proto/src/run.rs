@@ -127,7 +127,7 @@ impl Wire for SearchConfig {
             picker: self.picker.to_wire(),
             prompts: Some(self.prompts.to_wire()),
             frontmatter_schema: self.frontmatter_schema.to_wire(),
-            synthesis: self.synthesis,
+            synthesis: Some(self.synthesis),
         }
     }
 
@@ -141,7 +141,7 @@ impl Wire for SearchConfig {
             picker: Wire::from_wire(pb.picker).map_err(|e| within("picker", e))?,
             prompts: Wire::from_wire(pb.prompts.unwrap_or_default()).map_err(|e| within("prompts", e))?,
             frontmatter_schema: schema.map_err(|e| within("frontmatter_schema", e))?,
-            synthesis: pb.synthesis,
+            synthesis: pb.synthesis.unwrap_or(default.synthesis),
         })
     }
 }
@@ -277,7 +277,7 @@ mod tests {
             picker: PickerPolicy::BreadthFirst,
             prompts,
             frontmatter_schema: schema,
-            synthesis: true,
+            synthesis: false,
         };
         assert_eq!(SearchConfig::from_wire(search.to_wire()).unwrap(), search);
         let error =

@@ -13,6 +13,13 @@ use crate::telemetry::LogFormat;
 
 pub use crate::problems::{ConfigError, Problems};
 
+/// The folder of tree-agent in the data folder of the user; none if the user has no home.
+pub fn user_data_folder() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")));
+    data.map(|data| data.join("tree-agent"))
+}
+
 /// Where to listen, and how long to drain.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ListenArgs {

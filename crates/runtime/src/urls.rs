@@ -33,6 +33,19 @@ pub fn is_loopback(url: &Uri) -> bool {
     }
 }
 
+/// The base URL of an API, with `/` at its end. If `text` has no path, the `usual` one is added. The error says what is
+/// wrong, and that the key belongs into `key_variable`.
+pub fn api_url(text: &str, usual: &str, key_variable: &str) -> Result<String, String> {
+    let url: Option<Uri> = text.trim().parse().ok().filter(is_server_url);
+    // The text is not shown: it may hold a password.
+    let url = url.ok_or("is not a URL such as http://127.0.0.1:8080/v1")?;
+    if url.authority().is_some_and(|authority| authority.as_str().contains('@')) || url.query().is_some() {
+        return Err(format!("holds a user or a query; put the key into {key_variable}"));
+    }
+    let text = text.trim().trim_end_matches('/');
+    Ok(if url.path() == "/" { format!("{text}/{usual}") } else { format!("{text}/") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -96,8 +96,7 @@ impl Cluster {
         let mut spec = RunSpec::new(format!("objective of {}", run_name(run_id)));
         if searches(run_id) {
             spec.strategy = Strategy::Search;
-            let search =
-                SearchConfig { max_depth: 3, concurrency: 2, synthesis: true, ..SearchConfig::default() };
+            let search = SearchConfig { max_depth: 3, concurrency: 2, ..SearchConfig::default() };
             spec.search = Some(Box::new(search));
         } else if does_homework(run_id) {
             spec.strategy = Strategy::Homework;

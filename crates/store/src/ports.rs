@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary, SearchResults};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentSummary};
 use tree_agent_contract::event::Event;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::session::Session;
@@ -19,6 +19,7 @@ mod commands;
 mod forks;
 mod leases;
 mod operations;
+mod passages;
 mod projects;
 mod run_lists;
 mod sessions;
@@ -30,6 +31,9 @@ pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+pub use passages::{
+    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage, Unembedded,
+};
 pub(crate) use projects::USERS_NAMED;
 pub use projects::{
     NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
@@ -42,11 +46,21 @@ use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
 pub trait Store:
-    EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations
+    EventLog + Leases + Runs + Forks + RunLists + Documents + Passages + Sessions + Projects + Operations
 {
 }
 impl<T> Store for T where
-    T: EventLog + Leases + Runs + Forks + RunLists + Documents + Sessions + Projects + Operations + ?Sized
+    T: EventLog
+        + Leases
+        + Runs
+        + Forks
+        + RunLists
+        + Documents
+        + Passages
+        + Sessions
+        + Projects
+        + Operations
+        + ?Sized
 {
 }
 
@@ -347,12 +361,7 @@ pub trait Documents: Send + Sync {
         limit: usize,
     ) -> Result<ChangedDocuments, StoreError>;
 
-    /// Full-text search, best first. Words are ANDed when that finds anything, else ORed; letter case and common
-    /// endings are folded. The total counts every document that matches. Text that holds no word finds nothing. Never
-    /// an error for odd query text.
-    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError>;
-
-    /// Writes a document whole, replacing body, title and props of one with the same id. A source with the same
+    /// Writes a document whole, with its passages, replacing body, title and props of one with the same id. A source with the same
     /// project and path but another id is [`StoreError::Conflict`]; an unknown project is
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
@@ -436,18 +445,5 @@ pub struct DocumentQuery {
     /// Only rows after this one (path, then id). Of a run, only the id counts.
     pub after: Option<(String, DocumentId)>,
     /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).
-    pub limit: usize,
-}
-
-/// What to search for, and where.
-#[derive(Clone, Debug)]
-pub struct SearchQuery {
-    /// Free text.
-    pub text: String,
-    /// Where: sources of the projects that the context allows.
-    pub context: RunContext,
-    /// Only paths that begin with this.
-    pub path_prefix: String,
-    /// Hits at the most.
     pub limit: usize,
 }

@@ -32,6 +32,8 @@ pub const LIST_PROJECTS: &str = "list_projects";
 pub const OUTPUT_BYTES: usize = 256 * 1024;
 /// Maximum of hits of one search.
 pub const SEARCH_LIMIT_MAX: u64 = 100;
+/// Seconds that a search may wait for vectors.
+pub const WHOLE_WITHIN_MAX: u64 = 30;
 /// Bytes of a search query.
 pub const QUERY_BYTES: usize = 1024;
 /// Bytes of a path.
@@ -79,16 +81,22 @@ pub(crate) const BUILTINS: &[Builtin] = &[
     },
     Builtin {
         name: SEARCH_DOCUMENTS,
-        description: "Full-text search over the source documents of the context, best first, with a passage of each, the offset \
-                      at which read_document finds it, and the total of documents that match.",
+        description: "Searches the source documents of the context: the passages that answer a question or hold words, best \
+                      first, with their headings, the offset at which read_document finds them, and the total.",
         params: &[
-            param("query", ParamKind::Text(QUERY_BYTES), true, "Words to look for."),
+            param("query", ParamKind::Text(QUERY_BYTES), true, "A question, or words to look for."),
             PREFIX,
             param(
                 "limit",
                 ParamKind::Integer(1, SEARCH_LIMIT_MAX),
                 false,
                 "Hits at the most; 10 by default.",
+            ),
+            param(
+                "whole_within",
+                ParamKind::Integer(0, WHOLE_WITHIN_MAX),
+                false,
+                "Seconds to wait until all passages can be found by meaning; else the order is by words alone.",
             ),
         ],
         scopes: ANY,
@@ -289,10 +297,12 @@ async fn search_documents(
         query: args.text("query").to_owned(),
         path_prefix: args.text("path_prefix").to_owned(),
         limit: args.integer("limit").unwrap_or(10) as u32,
+        whole_within: args.integer("whole_within").map(|seconds| seconds as u8),
     };
-    let SearchResults { mut hits, total } = s.search_documents(caller, &query).await?;
+    let SearchResults { mut hits, total, passages, embedded, vectors, words } =
+        s.search_documents(caller, &query).await?;
     let answered = hits.len();
-    // Beyond the page, nobody knows of which projects the documents are.
+    // Beyond the page, nobody knows of which projects the passages are.
     let is_counted = total <= answered as u64 || all_offer(s, caller, SEARCH_DOCUMENTS).await?;
     hits.retain(|hit| {
         is_source(&hit.document) && caller.may_read(hit.document.project_id, hit.document.run_id)
@@ -305,8 +315,12 @@ async fn search_documents(
         .iter()
         .map(|hit| {
             let mut row = summary_json(&hit.document);
-            row.insert("passage".to_owned(), hit.snippet.as_str().into());
-            row.insert("offset".to_owned(), json!(hit.offset));
+            row.insert("headings".to_owned(), json!(hit.headings));
+            row.insert("offset".to_owned(), hit.offset.into());
+            row.insert("passage".to_owned(), hit.passage.as_str().into());
+            row.insert("lexicalRank".to_owned(), hit.lexical_rank.into());
+            row.insert("vectorRank".to_owned(), hit.vector_rank.into());
+            row.insert("similarity".to_owned(), hit.similarity.into());
             row.insert("score".to_owned(), hit.score.into());
             Value::Object(row)
         })
@@ -318,18 +332,27 @@ async fn search_documents(
         _ => count(shown, "hit"),
     };
     let summary = summary + &named_first(&hits);
-    let answer = match is_counted {
-        true => json!({ "total": total, "hits": value }),
-        false => json!({ "hits": value }),
-    };
+    let mut answer = json!({ "hits": value });
+    if is_counted {
+        answer = json!({
+            "total": total,
+            "hits": value,
+            "words": words,
+            "passages": passages,
+            "embedded": embedded,
+            "vectors": vectors,
+        });
+    }
     Ok(ToolOutput::new(answer, summary))
 }
 
-/// The places of the first hits, for a summary.
+/// The documents of the first hits, for a summary.
 fn named_first(hits: &[SearchHit]) -> String {
     const NAMED: usize = 3;
     const PATH: usize = 60;
-    let paths: Vec<&str> = hits.iter().take(NAMED).map(|hit| suffix(&hit.document.path, PATH)).collect();
+    let mut paths: Vec<&str> = hits.iter().map(|hit| suffix(&hit.document.path, PATH)).collect();
+    paths.dedup();
+    paths.truncate(NAMED);
     if paths.is_empty() { String::new() } else { format!(": {}", paths.join(", ")) }
 }
 

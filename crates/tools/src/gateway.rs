@@ -12,7 +12,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
 use tree_agent_contract::{
     Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
-    Timestamp, limits,
+    Timestamp, WordCount, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -74,15 +74,31 @@ impl GatewayDocuments {
         R: Clone,
         F: Future<Output = Result<T, Status>>,
     {
+        self.call_within(TRY_TIMEOUT, caller, what, request, call).await
+    }
+
+    /// [`call`](Self::call), with `limit` for each try.
+    async fn call_within<R, T, F>(
+        &self,
+        limit: Duration,
+        caller: &Caller,
+        what: &str,
+        request: R,
+        call: impl Fn(Calls, R) -> F,
+    ) -> Result<T, ToolError>
+    where
+        R: Clone,
+        F: Future<Output = Result<T, Status>>,
+    {
         let run = caller.run_id.to_string().parse().expect("an id is visible ASCII");
         let calls = InterceptedService::new(self.channel.clone(), ForRun(run));
         let mut tried = 0;
         loop {
             tried += 1;
-            let status = match timeout(TRY_TIMEOUT, call(calls.clone(), request.clone())).await {
+            let status = match timeout(limit, call(calls.clone(), request.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => status,
-                Err(_) => Status::unavailable(format!("no answer within {} s", TRY_TIMEOUT.as_secs())),
+                Err(_) => Status::unavailable(format!("no answer within {} s", limit.as_secs())),
             };
             match status.code() {
                 // A broken connection shows as Unknown; what a handler refuses has another code.
@@ -189,17 +205,39 @@ impl DocumentSource for GatewayDocuments {
             context: Some(caller.context.to_wire()),
             path_prefix: query.path_prefix.clone(),
             limit: query.limit,
+            whole_within_seconds: query.whole_within.map(u32::from),
         };
+        let limit = TRY_TIMEOUT + Duration::from_secs(query.whole_within.unwrap_or_default().into());
         let found = self
-            .call(caller, "the project", request, |c, request| async move {
+            .call_within(limit, caller, "the project", request, |c, request| async move {
                 Ok(Self::documents(c).search_documents(request).await?.into_inner())
             })
             .await?;
         let hits = found.hits.into_iter().map(|hit| {
             let document = summary(given(hit.document)?)?;
-            Ok(SearchHit { document, snippet: hit.snippet, offset: hit.offset, score: hit.score })
+            Ok(SearchHit {
+                document,
+                headings: hit.headings,
+                offset: hit.offset,
+                passage: hit.passage,
+                lexical_rank: hit.lexical_rank,
+                vector_rank: hit.vector_rank,
+                similarity: hit.similarity,
+                score: hit.score,
+            })
         });
-        Ok(SearchResults { total: found.total_size, hits: hits.collect::<Result<_, ToolError>>()? })
+        Ok(SearchResults {
+            hits: hits.collect::<Result<_, ToolError>>()?,
+            total: found.total_size,
+            passages: found.passages,
+            embedded: found.embedded,
+            vectors: found.vectors,
+            words: found
+                .words
+                .into_iter()
+                .map(|w| WordCount { word: w.word, passages: w.passages })
+                .collect(),
+        })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -1,21 +1,22 @@
 //! Documents in memory: for tests and for trying a model without a server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, NodeId, ProjectId, RunId, SearchHit,
-    SearchResults, Timestamp, ToolRules, spelling,
+    SearchResults, Timestamp, ToolRules,
 };
+use tree_agent_retrieval::{Counts, Passage, Query, chunk, rank};
 
 use crate::error::ToolError;
 use crate::source::{
     Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
 };
 
-/// Projects and documents in memory. Search counts words.
+/// Projects and documents in memory.
 #[derive(Default)]
 pub struct MemoryDocuments {
     state: Mutex<State>,
@@ -117,12 +118,6 @@ impl MemoryDocuments {
     }
 }
 
-/// The words of a text that [`spelling`] has put into its form. Endings are folded roughly.
-fn words_of(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| word.trim_end_matches('s').to_owned()).collect()
-}
-
 /// A document of a run.
 fn of_run(run: RunId, id: DocumentId, kind: DocumentKind, title: &str, body: &str) -> Document {
     Document {
@@ -175,30 +170,48 @@ impl DocumentSource for MemoryDocuments {
         caller: &Caller,
         query: &SearchDocuments,
     ) -> Result<SearchResults, ToolError> {
-        let words = words_of(&spelling::queried(&query.query));
-        let mut hits: Vec<SearchHit> = self
-            .sources(caller, None, &query.path_prefix)
+        let sources = self.sources(caller, None, &query.path_prefix);
+        let pieces: Vec<_> = sources
             .iter()
-            .filter_map(|d| {
-                let held = words_of(&spelling::indexed(&format!("{}\n{}\n{}", d.title, d.path, d.body)));
-                let found = words.iter().filter(|word| held.contains(*word)).count();
-                (found > 0).then(|| SearchHit {
-                    document: summary(d),
-                    snippet: d.body.chars().take(160).collect(),
-                    offset: Some(0),
-                    score: found as f64,
-                })
+            .flat_map(|document| {
+                chunk(&document.path, &document.body).into_iter().map(move |piece| (document, piece))
             })
             .collect();
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
-        // As stores do: all words if any document holds them all.
-        let all = words.len() as f64;
-        if hits.first().is_some_and(|best| best.score == all) {
-            hits.retain(|hit| hit.score == all);
-        }
-        let total = hits.len() as u64;
-        hits.truncate(query.limit as usize);
-        Ok(SearchResults { hits, total })
+        let passages: Vec<_> = pieces
+            .iter()
+            .map(|(document, piece)| Passage {
+                path: &document.path,
+                title: &document.title,
+                headings: &piece.headings,
+                kind: piece.kind,
+                text: &document.body[piece.range.clone()],
+                offset: piece.range.start,
+            })
+            .collect();
+        let terms: Vec<Vec<String>> = passages.iter().map(Passage::terms).collect();
+        let words = Query::new(&query.query);
+        let counts = Counts::of(&words, &terms);
+        let ranked = rank(&words, &passages, &counts);
+        let hits = (1..).zip(ranked.iter().take(query.limit as usize)).map(|(place, ranked)| {
+            let (document, piece) = &pieces[ranked.index];
+            SearchHit {
+                document: summary(document),
+                headings: piece.headings.clone(),
+                offset: piece.range.start as u64,
+                passage: document.body[piece.range.clone()].to_owned(),
+                lexical_rank: place,
+                vector_rank: 0,
+                similarity: None,
+                score: ranked.score,
+            }
+        });
+        Ok(SearchResults {
+            hits: hits.collect(),
+            total: ranked.len() as u64,
+            passages: pieces.len() as u64,
+            words: counts.words(&words),
+            ..SearchResults::default()
+        })
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {

@@ -77,16 +77,21 @@ fn document(object: &Map<String, Value>, max_bytes: usize) -> String {
 fn hits(object: &Map<String, Value>, max_bytes: usize) -> String {
     let rows = object.get("hits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut header = match object.get("total").and_then(Value::as_u64) {
-        None => format!("{} documents are listed, best first; more match.\n", rows.len()),
-        Some(0) => "No document matches.\n".to_owned(),
-        Some(1) => "1 document matches.\n".to_owned(),
-        Some(total) => format!("{total} documents match; {} are listed, best first.\n", rows.len()),
+        None => format!("{} passages are listed, best first; more match.\n", rows.len()),
+        Some(0) => "No passage matches.\n".to_owned(),
+        Some(1) => "1 passage matches.\n".to_owned(),
+        Some(total) => format!("{total} passages match; {} are listed, best first.\n", rows.len()),
     };
     let room = max_bytes.saturating_sub(header.len() + HEADER_SLACK);
     let (mut text, mut bare, mut omitted) = (String::new(), 0, 0);
     for (n, row) in rows.iter().filter_map(Value::as_object).enumerate() {
         let passage = row.get("passage").and_then(Value::as_str).unwrap_or_default();
         let mut named = format!("\nhit {}\n{}", n + 1, named(row));
+        let headings = row.get("headings").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        if !headings.is_empty() {
+            let headings: Vec<&str> = headings.iter().filter_map(Value::as_str).collect();
+            let _ = writeln!(named, "headings: {}", one_line(&headings.join(" › ")));
+        }
         if let Some(offset) = row.get("offset").and_then(Value::as_u64) {
             let _ = writeln!(named, "offset: {offset}");
         }
@@ -222,7 +227,7 @@ mod tests {
     fn found(n: usize) -> Value {
         let hit = |n: usize| {
             json!({"documentId": format!("d{n}"), "path": format!("{n:03}.md"), "title": "", "bytes": 77,
-                   "offset": 10 * n, "passage": format!("…the \"word\" {n}…")})
+                   "headings": ["A", "B"], "offset": 10 * n, "passage": format!("…the \"word\" {n}…")})
         };
         json!({"total": 700, "hits": (0..n).map(hit).collect::<Vec<_>>()})
     }
@@ -230,17 +235,18 @@ mod tests {
     #[test]
     fn a_hit_carries_its_passage_and_where_it_stands() {
         let text = prompt_text(SEARCH_DOCUMENTS, &found(2), 10_000);
-        let expected = "700 documents match; 2 are listed, best first.\n\nhit 1\ndocument_id: d0\npath: 000.md\n\
-                        size: 77 bytes\noffset: 0\n…the \"word\" 0…\n\nhit 2\ndocument_id: d1\npath: 001.md\n\
-                        size: 77 bytes\noffset: 10\n…the \"word\" 1…\n";
+        let expected = "700 passages match; 2 are listed, best first.\n\nhit 1\ndocument_id: d0\npath: 000.md\n\
+                        size: 77 bytes\nheadings: A › B\noffset: 0\n…the \"word\" 0…\n\nhit 2\ndocument_id: d1\npath: 001.md\n\
+                        size: 77 bytes\nheadings: A › B\n\
+                        offset: 10\n…the \"word\" 1…\n";
         assert_eq!(text, expected);
         assert_eq!(
             prompt_text(SEARCH_DOCUMENTS, &json!({"hits": []}), 100),
-            "0 documents are listed, best first; more match.\n"
+            "0 passages are listed, best first; more match.\n"
         );
         assert_eq!(
             prompt_text(SEARCH_DOCUMENTS, &json!({"total": 0, "hits": []}), 100),
-            "No document matches.\n"
+            "No passage matches.\n"
         );
     }
 
@@ -250,14 +256,14 @@ mod tests {
         for hit in answer["hits"].as_array_mut().unwrap() {
             hit["passage"] = format!("{}{}", hit["passage"].as_str().unwrap(), "x".repeat(150)).into();
         }
-        let text = prompt_text(SEARCH_DOCUMENTS, &answer, 1_500);
-        assert!(text.len() <= 1_500, "{}", text.len());
+        let text = prompt_text(SEARCH_DOCUMENTS, &answer, 1_900);
+        assert!(text.len() <= 1_900, "{}", text.len());
         let (hits, passages) = (text.matches("\nhit ").count(), text.matches("…the").count());
         let bare = text.matches("document_id: ").count() - passages;
         assert!(passages > 3 && bare > 0 && hits < 20, "{text}");
         assert!(text.contains(&format!("The passages of the last {bare} did not fit.")), "{text}");
         assert!(text.contains(&format!("{} more hits did not fit", 20 - hits)), "{text}");
-        assert!(prompt_text(SEARCH_DOCUMENTS, &found(20), 0).starts_with("700 documents match"));
+        assert!(prompt_text(SEARCH_DOCUMENTS, &found(20), 0).starts_with("700 passages match"));
     }
 
     #[test]

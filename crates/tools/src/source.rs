@@ -68,6 +68,8 @@ pub struct SearchDocuments {
     pub path_prefix: String,
     /// Maximum of hits, 1 to 100.
     pub limit: u32,
+    /// If set, the order is by meaning only if all passages have vectors within so many seconds.
+    pub whole_within: Option<u8>,
 }
 
 /// A source document to be written.
@@ -116,7 +118,7 @@ pub trait DocumentSource: Send + Sync {
     /// A page of source documents, by path.
     async fn list_documents(&self, caller: &Caller, query: &ListDocuments) -> Result<Listing, ToolError>;
 
-    /// Full-text search over source documents. Order and score differ between sources; the total counts every match.
+    /// The passages of source documents that answer a query, best first; the total counts every match.
     async fn search_documents(
         &self,
         caller: &Caller,

@@ -1,7 +1,9 @@
 //! What can be set.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tree_agent_embedding::Embedder;
 use tree_agent_runtime::config::RoleUrls;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::ServerConfig;
@@ -25,6 +27,8 @@ pub struct Config {
     pub auth: Option<Authenticator>,
     /// What roles show with the run that they work for. Without it no role may call.
     pub role_token: Option<RoleToken>,
+    /// What makes vectors of passages; without it search goes by words alone.
+    pub embedder: Option<Arc<dyn Embedder>>,
     /// How often store and fan-out are checked.
     pub health_check: Duration,
     /// How long a driver has to answer a command of a user.
@@ -40,6 +44,7 @@ impl Default for Config {
             maxima: Maxima::default(),
             auth: None,
             role_token: None,
+            embedder: None,
             health_check: Duration::from_secs(2),
             answer_within: Duration::from_secs(10),
         }

@@ -1,6 +1,7 @@
 //! `DocumentService`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::stream::Empty;
 use sha2::{Digest, Sha256};
@@ -15,17 +16,21 @@ use tree_agent_contract::{
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, SearchQuery, StoreError, storable};
+use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, StoreError, storable};
 
 use crate::errors;
 use crate::fields::{at_most, distinct, from_wire, id, now, optional};
 use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
+use crate::search::{Asked, search};
 use crate::summaries::{placed_summary, summary, summary_to_wire};
 use crate::view::View;
 
 /// Hits of a search when the client names no limit, and at the most.
 const HITS: (u32, u32) = (10, 100);
+
+/// Seconds that a search waits for vectors at the most.
+const WHOLE_WITHIN: u32 = 30;
 
 /// The service.
 pub(crate) struct Documents(pub(crate) Arc<Gateway>);
@@ -167,7 +172,7 @@ impl DocumentService for Documents {
         context.validate().map_err(|e| invalid(&e))?;
         let limit = if request.limit == 0 { HITS.0 } else { request.limit.min(HITS.1) };
         let mut checks = Checks::default();
-        checks.text("query", &request.query, limits::TEXT_BYTES);
+        checks.at_most("query", &request.query, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
         view.projects(&*self.0.store, "context.project_ids", &context.project_ids).await?;
         if let Some(visible) = view.context()
@@ -175,21 +180,37 @@ impl DocumentService for Documents {
         {
             context = visible.clone();
         }
-        let query = SearchQuery {
-            text: request.query,
+        let whole_within = request.whole_within_seconds.map(|seconds| seconds.min(WHOLE_WITHIN));
+        let asked = Asked {
+            query: request.query,
             context,
             path_prefix: request.path_prefix,
             limit: limit as usize,
+            whole_within: whole_within.map(|seconds| Duration::from_secs(seconds.into())),
         };
-        let found = self.0.store.search_documents(query).await.map_err(|e| errors::store(&e))?;
+        let found = search(&self.0, asked).await.map_err(|e| errors::store(&e))?;
         let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
             document: Some(summary_to_wire(&hit.document)),
-            snippet: hit.snippet,
-            score: hit.score,
+            headings: hit.headings,
             offset: hit.offset,
+            passage: hit.passage,
+            lexical_rank: hit.lexical_rank,
+            vector_rank: hit.vector_rank,
+            score: hit.score,
+            similarity: hit.similarity,
         });
-        let hits = hits.collect();
-        Ok(Response::new(pb::SearchDocumentsResponse { hits, total_size: found.total }))
+        Ok(Response::new(pb::SearchDocumentsResponse {
+            hits: hits.collect(),
+            total_size: found.total,
+            passages: found.passages,
+            embedded: found.embedded,
+            vectors: found.vectors,
+            words: found
+                .words
+                .into_iter()
+                .map(|w| pb::WordCount { word: w.word, passages: w.passages })
+                .collect(),
+        }))
     }
 
     async fn create_document(
@@ -260,6 +281,7 @@ impl DocumentService for Documents {
         if !is_written {
             return Err(errors::imported(&written.path));
         }
+        self.0.wake_embedder();
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
     }
 

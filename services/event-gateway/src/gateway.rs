@@ -21,6 +21,7 @@ use crate::config::Config;
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
 use crate::maxima::Maxima;
+use crate::meaning::Meaning;
 use crate::models::Models;
 use crate::places::{Place, Places};
 use crate::view::View;
@@ -42,6 +43,8 @@ pub struct Gateway {
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Places,
     pub(crate) models: Models,
+    /// None without vectors.
+    pub(crate) meaning: Option<Meaning>,
     pub(crate) maxima: Maxima,
     pub(crate) watching: WatchConfig,
     /// How long a driver has to answer a command.
@@ -60,6 +63,8 @@ impl Gateway {
         done: CancellationToken,
     ) -> Arc<Self> {
         let watching = config.watch.clone();
+        let embedder = config.embedder.clone();
+        let meaning = embedder.map(|embedder| Meaning::start(embedder, store.clone(), done.clone()));
         Arc::new(Self {
             watches: Watches::new(store.clone(), fanout.clone(), watching.clone(), done.clone()),
             board: Board::new(store.clone(), fanout.clone(), watching.clone(), done),
@@ -67,6 +72,7 @@ impl Gateway {
             graphs: Graphs::new(store.clone()),
             replays: Places::new(REPLAYS),
             models: Models::new(&config.roles),
+            meaning,
             maxima: config.maxima.clone(),
             answer_within: config.answer_within,
             store,
@@ -147,6 +153,11 @@ impl Gateway {
     /// Tells drivers that there is something to do.
     pub(crate) async fn wake(&self) {
         self.hint(vec![(Topic::Wake, Bytes::new())]).await;
+    }
+
+    /// There are new passages, which get vectors.
+    pub(crate) fn wake_embedder(&self) {
+        self.meaning.iter().for_each(Meaning::wake);
     }
 
     /// Tells everybody who waits of a run that was created with this `batch` of events; drivers alone if it was there

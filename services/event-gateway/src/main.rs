@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
+use tree_agent_embedding::{EmbeddingArgs, from_settings};
 use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, MaximaArgs, WatchConfig, serve};
 use tree_agent_fanout::ConnectOptions;
 use tree_agent_runtime::channel::ConnectArgs;
@@ -56,6 +57,8 @@ struct Args {
     )]
     stall_seconds: String,
     #[command(flatten)]
+    embedding: EmbeddingArgs,
+    #[command(flatten)]
     maxima: MaximaArgs,
     #[command(flatten)]
     auth: AuthArgs,
@@ -84,10 +87,13 @@ impl Args {
 async fn main() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
-    let ((config, storage), startup) =
+    let ((mut config, embedding, storage), startup) =
         configure("event-gateway", &args.listen, &args.log, &args.connect, DEFAULT_PORT, |problems| {
-            (args.config(problems), args.storage.check(problems))
+            let config = args.config(problems);
+            let embedding = args.embedding.check(&config.roles.connector, problems);
+            (config, embedding, args.storage.check(problems))
         })?;
+    config.embedder = from_settings(&embedding).await?;
     let (listener, shutdown) = startup.listen().await?;
     let fanout_options =
         ConnectOptions { key: storage.fanout_key.clone(), roots: config.roles.connector.roots().clone() };

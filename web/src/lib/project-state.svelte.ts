@@ -19,6 +19,8 @@ export interface Found {
   query: string;
   hits: readonly SearchHit[];
   total: number;
+  /** Passages that cannot be found by meaning yet. */
+  lacking: number;
 }
 
 export class ProjectState {
@@ -109,8 +111,9 @@ export class ProjectState {
     const abort = new AbortController();
     const context = { scope: Scope.PROJECT, projectIds: [this.projectId] };
     documents.searchDocuments({ query, context, limit: HITS }, { signal: abort.signal }).then(
-      ({ hits, totalSize }) => {
-        this.found = { query, hits, total: Number(totalSize) };
+      ({ hits, totalSize, passages, embedded }) => {
+        const lacking = embedded === undefined ? 0 : Number(passages - embedded);
+        this.found = { query, hits, total: Number(totalSize), lacking };
         this.searchFailure = undefined;
       },
       (error: unknown) => {

@@ -41,7 +41,7 @@ export const defaultOptions = (): SearchOptions => ({
   concurrency: '',
   maxDepth: '',
   picker: PickerPolicy.LLM,
-  synthesis: false,
+  synthesis: true,
   document: '',
   children: '',
   pickerPrompt: '',

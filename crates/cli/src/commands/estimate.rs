@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_search_counts_researches_and_picks() {
         let budgets = Budgets { max_nodes: 20, ..Budgets::default() };
-        let search = SearchConfig { synthesis: true, ..SearchConfig::default() };
+        let search = SearchConfig::default();
         let text = lines(&Estimate::of_search(&budgets, &search, false, None), "", false).join("\n");
         assert!(text.contains("20, down to level 4; --max-nodes and --max-depth bound them"), "{text}");
         let calls = "1 aggregate, 20 research (2 questions each), 72 pick; each made up to 3 times";

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tree_agent_contract::limits::IMPORT_BYTES;
 use tree_agent_contract::text::{check_name, hex};
 use tree_agent_convert::{Converter, split, worker};
+use tree_agent_proto::v1 as pb;
 
 pub(crate) use self::folder::Selection;
 use self::folder::{Candidate, Skipped};
@@ -231,7 +232,21 @@ impl<'a> DocumentFolder<'a> {
         if report.counts.types.is_empty() {
             return Err(nothing());
         }
-        Ok(Imported { project_id: project.id, project: project.name, counts: report.counts })
+        let request = pb::SearchDocumentsRequest {
+            context: Some(pb::RunContext {
+                scope: pb::Scope::Project as i32,
+                project_ids: vec![project.id.to_string()],
+            }),
+            ..Default::default()
+        };
+        let counted = client.ask(request).await?;
+        Ok(Imported {
+            project_id: project.id,
+            project: project.name,
+            counts: report.counts,
+            passages: counted.passages,
+            embedded: counted.embedded,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::json;
-use tree_agent_maintenance::{MaintenanceError, Rebuilt, rebuild};
+use tree_agent_maintenance::{MaintenanceError, Rebuilt, passages, rebuild};
 
 use super::store::{RunArgs, StoreArgs, failed};
 use crate::cluster::chain;
@@ -14,7 +14,7 @@ use crate::view::paint::count;
 
 /// Make everything that is derived from the logs of runs again
 ///
-/// That is nodes, plans, artifacts and the rows of runs. Services can run at the same time.
+/// That is nodes, plans, artifacts and the rows of runs, and with --all the passages of documents. Services can run at the same time.
 #[derive(Debug, Args)]
 pub(crate) struct Rebuild {
     #[command(flatten)]
@@ -40,6 +40,13 @@ impl Rebuild {
                     context.out.warn(format!("run {run}: not rebuilt: {}", chain(&error)));
                     exit = Exit::Unsound;
                 }
+            }
+        }
+        if self.which.all {
+            for id in passages(&*store, true).await.map_err(failed)? {
+                list.push(&json!({"documentId": id}), || {
+                    format!("document {id}: its passages are made anew")
+                })?;
             }
         }
         list.finish()?;

@@ -58,8 +58,8 @@ const NAMED: usize = 10;
 /// Research a topic and write what is found as a folder that grows
 ///
 /// The first level is researched whole. Then a picker chooses where to dig deeper. DIR gets a folder for each topic,
-/// with document.md, children.json (the topics below) and node.json (title and status). It must be empty, new, or of an
-/// earlier search. The log is in DIR/.tree-agent.
+/// with document.md, children.json (the topics below) and node.json (title and status), and at the end overview.md,
+/// which answers the prompt. It must be empty, new, or of an earlier search. The log is in DIR/.tree-agent.
 ///
 /// The same command again continues a search that was interrupted. If the search has ended, or files were edited, a new
 /// search takes the folder over: what is complete stays as it is, and titles and topics that you wrote are used.

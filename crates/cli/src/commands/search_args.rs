@@ -32,9 +32,9 @@ pub(super) struct SearchArgs {
     /// Who chooses the topic that is researched next [default: llm]
     #[arg(long, value_name = "POLICY", value_parser = policies())]
     picker: Option<PickerPolicy>,
-    /// End with an overview of all documents
-    #[arg(long)]
-    synthesis: bool,
+    /// End with an overview that answers the objective and links all documents [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    synthesis: Option<bool>,
     /// A prompt for documents; it may name {{title}}, {{path}}, {{objective}}, {{siblings}}, {{schema}}
     #[arg(long, value_name = "FILE")]
     document_prompt: Option<PathBuf>,
@@ -55,7 +55,7 @@ impl SearchArgs {
         let given = [
             (self.concurrency.is_some(), "--concurrency"),
             (self.picker.is_some(), "--picker"),
-            (self.synthesis, "--synthesis"),
+            (self.synthesis.is_some(), "--synthesis"),
             (self.document_prompt.is_some(), "--document-prompt"),
             (self.children_prompt.is_some(), "--children-prompt"),
             (self.picker_prompt.is_some(), "--picker-prompt"),
@@ -144,7 +144,7 @@ mod tests {
     fn what_is_not_given_is_left_to_the_server() {
         assert_eq!(read(&[], None), Ok(pb::SearchConfig::default()));
         let given = read(&["--concurrency", "2", "--picker", "best-first", "--synthesis"], Some(3)).unwrap();
-        assert_eq!((given.concurrency, given.max_depth, given.synthesis), (Some(2), Some(3), true));
+        assert_eq!((given.concurrency, given.max_depth, given.synthesis), (Some(2), Some(3), Some(true)));
         let search = SearchConfig::from_wire(given).unwrap();
         assert_eq!(search.picker, PickerPolicy::BestFirst);
     }

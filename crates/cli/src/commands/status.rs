@@ -56,12 +56,17 @@ impl Status {
             ("web UI", if info.ui { format!("{}/", context.server) } else { "not built in".to_owned() }),
             ("run limits", if maxima.is_empty() { "none".to_owned() } else { maxima.join(", ") }),
         ];
-        for (name, text) in rows {
-            let name = context.out.palette().paint(Paint::Dim, &format!("{name:<14}"));
-            context.out.line(format!("{name} {}", one_line(&text)))?;
-        }
+        print_rows(context, &rows)?;
         Ok(Exit::Success)
     }
+}
+
+/// Prints names and what is known of each.
+pub(super) fn print_rows(context: &Context, rows: &[(&str, String)]) -> Result<(), CliError> {
+    rows.iter().try_for_each(|(name, text)| {
+        let name = context.out.palette().paint(Paint::Dim, &format!("{name:<14}"));
+        context.out.line(format!("{name} {}", one_line(text)))
+    })
 }
 
 /// The budgets that this server limits, by their keys.

@@ -36,9 +36,9 @@ pub(crate) struct RunArgs {
     /// The runs
     #[arg(value_name = "RUN", required_unless_present = "all")]
     runs: Vec<RunRef>,
-    /// Every run of the store
+    /// Every run of the store, and the passages of documents that a search finds
     #[arg(long, conflicts_with = "runs")]
-    all: bool,
+    pub(crate) all: bool,
 }
 
 impl StoreArgs {

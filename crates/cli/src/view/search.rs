@@ -105,6 +105,7 @@ mod tests {
             concurrency: 1,
             max_depth: 3,
             picker: PickerPolicy::Llm,
+            synthesis: false,
             ..SearchConfig::default()
         };
         let spec = RunSpec {

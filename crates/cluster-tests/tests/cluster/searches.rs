@@ -19,7 +19,7 @@ fn operated(cluster: &Cluster, args: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_is_verified_rebuilt_archived_restored_and_cancelled() {
     let cluster = Cluster::start(Options::default()).await;
-    let search = pb::SearchConfig { max_depth: Some(3), synthesis: true, ..Default::default() };
+    let search = pb::SearchConfig { max_depth: Some(3), ..Default::default() };
     let run = cluster.search("scripted:fanout=3,depth=3,artifacts=document", search.clone()).await;
     let history = cluster.follow(&run).end().await;
     history.assert_whole();

@@ -10,7 +10,7 @@ use tree_agent_engine::{CallKind, Graph};
 use tree_agent_store::Store;
 
 fn spec() -> RunSpec {
-    let search = SearchConfig { max_depth: 3, concurrency: 2, ..SearchConfig::default() };
+    let search = SearchConfig { max_depth: 3, concurrency: 2, synthesis: false, ..SearchConfig::default() };
     RunSpec { strategy: Strategy::Search, search: Some(Box::new(search)), ..RunSpec::new("topic") }
 }
 

@@ -68,10 +68,11 @@ pub(super) fn with_counts(
     (artifacts, result)
 }
 
-/// Adds links to `documents`, with their titles, to the first document among `artifacts`. What a role writes cannot be
-/// relied on for that.
+/// Adds links to `documents`, with their titles, and the counts of the search to the first document among `artifacts`.
+/// What a role writes cannot be relied on for that.
 pub(super) fn add_links(
     artifacts: &mut [ArtifactDraft],
+    counts: SearchCounts,
     documents: impl ExactSizeIterator<Item = (String, String)>,
 ) {
     let Some(overview) = artifacts.iter_mut().find_map(|artifact| artifact.document_markdown.as_mut()) else {
@@ -87,6 +88,7 @@ pub(super) fn add_links(
         }
         list.push_str(&line);
     }
+    list.push_str(&format!("\n*{}.*\n", sentence(counts)));
     if overview.trim_end().len() + list.len() <= limits::DOCUMENT_BYTES {
         overview.truncate(overview.trim_end().len());
         overview.push_str(&list);

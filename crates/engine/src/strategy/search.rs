@@ -110,7 +110,7 @@ impl Rules for Search {
                 let success_assessment = out.result.success_assessment.clone();
                 d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
                 let mut artifacts = out.artifacts;
-                returned::add_links(&mut artifacts, self.documents(d.state));
+                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state));
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
                 d.return_result(at, artifacts, result);
                 verified::then_complete(self, d, at);

@@ -108,7 +108,7 @@ impl Heir {
 
 /// The log of a search that takes a topic over and researches the other one.
 pub(crate) fn adopted() -> Vec<Event> {
-    let mut heir = Heir::of(SearchConfig::default(), &["A", "B"]);
+    let mut heir = Heir::of(SearchConfig { synthesis: false, ..SearchConfig::default() }, &["A", "B"]);
     heir.adopts("a", &[]).expect("an open topic");
     let due = heir.begins();
     heir.finds(&due[0], &[]);
@@ -121,7 +121,7 @@ fn titles(calls: &[RoleCall]) -> Vec<&str> {
 
 #[test]
 fn what_is_finished_is_recorded_with_its_document_and_not_researched_again() {
-    let mut heir = Heir::of(SearchConfig::default(), &["A", "B", "C"]);
+    let mut heir = Heir::of(SearchConfig { synthesis: false, ..SearchConfig::default() }, &["A", "B", "C"]);
     heir.adopts("a", &["A one", "A two"]).unwrap();
     heir.adopts("c", &[]).unwrap();
     heir.adopts("a/a-two", &[]).unwrap();
@@ -159,7 +159,7 @@ fn what_is_finished_is_recorded_with_its_document_and_not_researched_again() {
 
 #[test]
 fn a_search_that_was_finished_ends_without_a_call() {
-    let mut heir = Heir::of(SearchConfig::default(), &["A", "B"]);
+    let mut heir = Heir::of(SearchConfig { synthesis: false, ..SearchConfig::default() }, &["A", "B"]);
     for (path, topics) in [("a", &["A one"][..]), ("b", &[]), ("a/a-one", &[])] {
         heir.adopts(path, topics).unwrap();
     }
@@ -171,7 +171,8 @@ fn a_search_that_was_finished_ends_without_a_call() {
 
 #[test]
 fn a_finished_topic_counts_however_deep_it_is_and_an_open_one_does_not() {
-    let mut heir = Heir::of(SearchConfig { max_depth: 2, ..SearchConfig::default() }, &["A"]);
+    let mut heir =
+        Heir::of(SearchConfig { max_depth: 2, synthesis: false, ..SearchConfig::default() }, &["A"]);
     heir.adopts("a", &["Deep", "Too deep"]).unwrap();
     heir.adopts("a/deep", &["Deeper"]).unwrap();
     heir.adopts("a/deep/deeper", &[]).unwrap();
@@ -187,7 +188,7 @@ fn a_finished_topic_counts_however_deep_it_is_and_an_open_one_does_not() {
 
 #[test]
 fn topics_with_the_same_title_are_all_taken_over_and_an_open_one_is_researched() {
-    let mut heir = Heir::of(SearchConfig::default(), &["A", "B", "C"]);
+    let mut heir = Heir::of(SearchConfig { synthesis: false, ..SearchConfig::default() }, &["A", "B", "C"]);
     for (path, topics) in [
         ("a", &["Tide tables"][..]),
         ("b", &["Tide tables"]),
@@ -209,7 +210,7 @@ fn topics_with_the_same_title_are_all_taken_over_and_an_open_one_is_researched()
 
 #[test]
 fn what_cannot_be_taken_over_is_refused_and_changes_nothing() {
-    let mut heir = Heir::of(SearchConfig::default(), &["A"]);
+    let mut heir = Heir::of(SearchConfig { synthesis: false, ..SearchConfig::default() }, &["A"]);
     let before = heir.run.to_bytes();
     let unknown = |path: &str| Err(AdoptError::Unknown { path: path.into() });
     assert_eq!(heir.adopts("b", &[]), unknown("b"));
@@ -221,6 +222,6 @@ fn what_cannot_be_taken_over_is_refused_and_changes_nothing() {
     assert_eq!(heir.adopts("a", &[]), unknown("a"), "once is enough");
     heir.begins();
     assert_eq!(heir.adopts("a", &[]), Err(AdoptError::AlreadyBegun));
-    let mut tree = Heir::new(Strategy::Tree, SearchConfig::default());
+    let mut tree = Heir::new(Strategy::Tree, SearchConfig { synthesis: false, ..SearchConfig::default() });
     assert_eq!(tree.adopts("", &["A"]), unknown(""), "only a search takes topics over");
 }

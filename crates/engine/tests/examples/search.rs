@@ -16,7 +16,7 @@ pub(super) struct Hand {
 }
 
 pub(super) fn two_at_a_time() -> SearchConfig {
-    SearchConfig { concurrency: 2, ..SearchConfig::default() }
+    SearchConfig { concurrency: 2, synthesis: false, ..SearchConfig::default() }
 }
 
 impl Hand {
@@ -328,8 +328,10 @@ fn policies_without_a_model_choose_at_once() {
         (PickerPolicy::BreadthFirst, ["low", "high", "none"]),
         (PickerPolicy::BestFirst, ["high", "none", "low"]),
     ] {
-        let mut hand =
-            Hand::listed(SearchConfig { concurrency: 1, picker, ..SearchConfig::default() }, &["A"]);
+        let mut hand = Hand::listed(
+            SearchConfig { concurrency: 1, picker, synthesis: false, ..SearchConfig::default() },
+            &["A"],
+        );
         let a = hand.only();
         hand.finds(&a, &children);
         for title in expected {
@@ -375,7 +377,10 @@ fn a_topic_is_researched_in_every_branch_that_lists_it() {
 
 #[test]
 fn large_trees_are_folded_and_a_branch_may_be_named() {
-    let mut hand = Hand::listed(SearchConfig { concurrency: 8, ..SearchConfig::default() }, &["A", "B"]);
+    let mut hand = Hand::listed(
+        SearchConfig { concurrency: 8, synthesis: false, ..SearchConfig::default() },
+        &["A", "B"],
+    );
     let first = hand.due();
     let many = |name: &str| (0..150).map(|n| format!("{name} {n} {}", "x".repeat(100))).collect::<Vec<_>>();
     for (call, name) in first.iter().zip(["P", "Q"]) {
@@ -403,7 +408,7 @@ fn large_trees_are_folded_and_a_branch_may_be_named() {
 /// A branch that is chosen again and again is not named again for each of its topics.
 #[test]
 fn the_branch_of_the_last_pick_stays_unfolded() {
-    let config = SearchConfig { concurrency: 1, max_depth: 6, ..SearchConfig::default() };
+    let config = SearchConfig { concurrency: 1, max_depth: 6, synthesis: false, ..SearchConfig::default() };
     let mut hand = Hand::listed(config, &["A", "B", "C"]);
     let many = |name: &str| (0..150).map(|n| format!("{name} {n} {}", "x".repeat(100))).collect::<Vec<_>>();
     let finds = |hand: &mut Hand, call: &RoleCall, name: &str| {
@@ -515,7 +520,8 @@ fn a_synthesis_is_written_on_request() {
         _ => None,
     });
     let overview = overview.expect("an overview");
-    assert!(overview.ends_with("\n\n## Documents\n\n- [A](a/document.md)\n"), "{overview}");
+    let links = "\n\n## Documents\n\n- [A](a/document.md)\n\n*Tree search complete: 0 expanded, 1 leaves, 0 skipped.*\n";
+    assert!(overview.ends_with(links), "{overview}");
     hand.log.extend(decision.events);
     assert_eq!(hand.run.graph().status(), RunStatus::Completed);
     assert_eq!(hand.counts(), SearchCounts { expanded: 0, leaves: 1, skipped: 0 });
@@ -524,7 +530,7 @@ fn a_synthesis_is_written_on_request() {
 
 #[test]
 fn the_graph_says_what_the_search_did_with_a_topic() {
-    let config = SearchConfig { concurrency: 1, max_depth: 3, ..SearchConfig::default() };
+    let config = SearchConfig { concurrency: 1, max_depth: 3, synthesis: false, ..SearchConfig::default() };
     let mut hand = Hand::listed(config, &["Storage", "Access"]);
     let mut answers = ["access/rights", "no/such", "no/such/again"].into_iter();
     let mut due = hand.due();

@@ -174,7 +174,7 @@ fn count(log: &[Event], event_type: &str) -> usize {
 
 /// A search in such a world.
 fn searching(plan: &WorldPlan, max_depth: u32) -> WorldPlan {
-    let search = SearchConfig { concurrency: 2, max_depth, ..SearchConfig::default() };
+    let search = SearchConfig { concurrency: 2, max_depth, synthesis: false, ..SearchConfig::default() };
     WorldPlan { strategy: Strategy::Search, search, ..plan.clone() }
 }
 

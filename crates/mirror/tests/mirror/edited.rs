@@ -63,13 +63,13 @@ fn the_empty_list_of_a_search_that_failed_is_no_edit_of_the_next() {
 
 #[test]
 fn the_overview_of_an_earlier_search_is_no_edit() {
-    let put = |dir: &Path| fs::write(dir.join("document.md"), "# Overview\n").unwrap();
+    let put = |dir: &Path| fs::write(dir.join("overview.md"), "# Overview\n").unwrap();
     assert_eq!(edits_of(put), [""; 0]);
     let dir = tempfile::tempdir().expect("a folder");
     complete(dir.path(), 1).expect("it can be written");
     put(dir.path());
     let wanted = Wanted { document: Some(Digest::of("# Another\n")), ..wanted(1) };
-    assert_eq!(edits(&wanted, &read(dir.path()))[0].to_string(), "document.md: was edited");
+    assert_eq!(edits(&wanted, &read(dir.path()))[0].to_string(), "overview.md: was edited");
 }
 
 #[test]

@@ -29,8 +29,12 @@ struct World {
 impl World {
     fn new(dir: &Path, dice: Vec<u8>) -> Self {
         let id = RunId(uuid::Uuid::from_u128(5));
-        let search =
-            SearchConfig { max_depth: 3, picker: PickerPolicy::BreadthFirst, ..SearchConfig::default() };
+        let search = SearchConfig {
+            max_depth: 3,
+            picker: PickerPolicy::BreadthFirst,
+            synthesis: false,
+            ..SearchConfig::default()
+        };
         let budgets = Budgets { max_nodes: 60, max_attempts: 1, ..Budgets::default() };
         let spec = RunSpec {
             strategy: Grows::Search,

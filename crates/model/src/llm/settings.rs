@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tree_agent_contract::{ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
-use tree_agent_runtime::channel::PlaintextToken;
+use tree_agent_runtime::channel::{PlaintextToken, api_url};
 use tree_agent_runtime::config::Problems;
-use tree_agent_security::Roots;
+use tree_agent_security::{ApiKey, Roots};
 
 use super::effort::Effort;
-use super::secret::Secret;
 use super::table::{ModelFacts, ModelTable};
 
 mod args;
@@ -75,7 +74,7 @@ pub(super) struct Tuning {
 pub(super) struct Address {
     /// Ends with `/`.
     pub(super) url: String,
-    pub(super) key: Option<Secret>,
+    pub(super) key: Option<ApiKey>,
     /// Not the provider's own service, so neither its prices nor its guarantees apply.
     pub(super) compatible: bool,
 }
@@ -158,13 +157,12 @@ impl LlmArgs {
                     own_url(kind).to_owned()
                 }),
             };
-            let key =
-                variable(kind.key_variable()).map(|key| key.trim().to_owned()).filter(|k| !k.is_empty());
-            if key.as_deref().is_some_and(|key| !key.chars().all(|c| c.is_ascii_graphic())) {
-                problems.add(kind.key_variable(), "holds characters that no key has; copy the key again");
+            let key = variable(kind.key_variable()).and_then(|text| ApiKey::of(&text));
+            if let Some(Err(problem)) = key.as_ref().map(ApiKey::check) {
+                problems.add(kind.key_variable(), problem);
             }
             let compatible = url != own_url(kind);
-            addresses.insert(kind, Address { url, key: key.map(Secret::new), compatible });
+            addresses.insert(kind, Address { url, key, compatible });
         }
         let mut config = LlmConfig {
             profiles: [None, None, None],
@@ -417,17 +415,8 @@ impl LlmConfig {
 
 /// A base URL that ends with `/`. If it has no path, the protocol's usual one is added.
 fn base_url(text: &str, kind: ProviderKind) -> Result<String, String> {
-    let wrong = || "is not a URL such as http://127.0.0.1:8080/v1".to_owned();
-    let uri: http::Uri = text.parse().map_err(|_| wrong())?;
-    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
-        return Err(wrong());
-    }
-    if uri.authority().is_some_and(|a| a.as_str().contains('@')) || uri.query().is_some() {
-        return Err(format!("holds a user or a query; put the key into {}", kind.key_variable()));
-    }
-    let text = text.trim_end_matches('/');
     let usual = if kind == ProviderKind::Gemini { "v1beta/" } else { "v1/" };
-    Ok(if uri.path() == "/" { format!("{text}/{usual}") } else { format!("{text}/") })
+    api_url(text, usual, kind.key_variable())
 }
 
 /// A number, if one is set.

@@ -46,7 +46,8 @@ pub(super) struct Hit {
     pub(super) offset: u64,
     #[serde(skip)]
     pub(super) size: u64,
-    pub(super) path: String,
+    /// Its document, and the headings above it.
+    pub(super) place: String,
     pub(super) passage: String,
 }
 
@@ -109,11 +110,13 @@ async fn hits(about: &CallContext, io: &RoleIo) -> Result<Vec<Hit>, ToolError> {
     }
     let found = call(io, SEARCH_DOCUMENTS, json!({ "query": query, "limit": HITS })).await?;
     let hit = |row: &Value| {
+        let headings = row["headings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let place: Vec<&str> = row["path"].as_str().into_iter().chain(headings).collect();
         Some(Hit {
             id: row["documentId"].as_str()?.parse().ok()?,
             offset: row["offset"].as_u64().unwrap_or_default(),
             size: row["bytes"].as_u64()?,
-            path: prefix(&one_line(row["path"].as_str()?), SHOWN).to_owned(),
+            place: prefix(&one_line(&place.join(" › ")), SHOWN).to_owned(),
             passage: row["passage"].as_str()?.to_owned(),
         })
     };

@@ -69,7 +69,7 @@ fn brief() -> HomeworkBrief {
 }
 
 fn input(brief: HomeworkBrief) -> PlanInput {
-    let mut input = plan_input("Which harbour is safer in a storm?");
+    let mut input = plan_input("Which harbour is safer at high water?");
     input.call.scratchpad_tail = "The short end that a call holds.".into();
     PlanInput { homework: Some(Box::new(brief)), ..input }
 }
@@ -135,7 +135,7 @@ async fn the_executor_of_a_task_sees_its_branch() {
     let provider = Provider::new(vec![text(&executed())]).await;
     let mut input = execute_input("Ask the harbour master");
     input.call.depth = 1;
-    input.call.objective = "Which harbour is safer in a storm?".into();
+    input.call.objective = "Which harbour is safer at high water?".into();
     input.call.context = RunContext::project(ProjectId::from(Uuid::from_u128(9)));
     input.earlier = vec![child(2, "Sound the east")];
     input.task = Some(Box::new(BranchTask {
@@ -154,7 +154,7 @@ async fn the_executor_of_a_task_sees_its_branch() {
 async fn the_aggregator_of_homework_sees_what_it_should() {
     let provider = Provider::new(vec![text(&aggregated())]).await;
     let input = AggregateInput {
-        call: call("Which harbour is safer in a storm?"),
+        call: call("Which harbour is safer at high water?"),
         plan_summary: "Ask others.".into(),
         children: vec![child(2, "Sound the north")],
         exhausted_budget: None,
@@ -212,7 +212,7 @@ async fn prompts_do_not_grow_with_the_number_of_iterations() {
     for iterations in [20, 100] {
         let (brief, children) = long(iterations);
         let input = AggregateInput {
-            call: call("Which harbour is safer in a storm?"),
+            call: call("Which harbour is safer at high water?"),
             plan_summary: String::new(),
             children,
             exhausted_budget: None,

@@ -25,7 +25,7 @@ pub(crate) fn sent(provider: &Provider) -> String {
 fn context() -> CallContext {
     CallContext {
         objective: "Compare the harbours and say which to use in May".into(),
-        title: "Which harbour is safer in a storm?".into(),
+        title: "Which harbour is safer at high water?".into(),
         reason: "Safety decides".into(),
         success_criteria: vec![
             "Names both harbours".into(),
@@ -217,6 +217,6 @@ async fn a_prompt_keeps_to_its_budget_and_says_what_it_left_out() {
         for what in kept {
             assert!(all.contains(what), "{budget}: {what} should have been kept");
         }
-        assert!(all.contains("Which harbour is safer in a storm?") && all.contains("Names both harbours"));
+        assert!(all.contains("Which harbour is safer at high water?") && all.contains("Names both harbours"));
     }
 }

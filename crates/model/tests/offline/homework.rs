@@ -1,6 +1,6 @@
 //! Homework without a language model: it covers the documents, follows what they open up, repeats nothing, and ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tree_agent_contract::homework::*;
 use tree_agent_contract::role::*;
@@ -8,14 +8,14 @@ use tree_agent_contract::search::slug;
 use tree_agent_contract::{ArtifactId, DocumentId, NodeId, NodeStatus, StepId, TreeAgentResult};
 use tree_agent_model::{Offline, RoleModel};
 
-use super::Runner;
+use super::{Runner, STORM};
 
 /// What homework came to.
-pub(super) struct Ended {
+struct Ended {
     /// Branch and title of the tasks of each iteration.
     iterations: Vec<Vec<(String, String)>>,
-    pub(super) last: HomeworkDraft,
-    pub(super) document: String,
+    last: HomeworkDraft,
+    document: String,
     reason: String,
 }
 
@@ -51,7 +51,7 @@ impl Runner {
 
     /// Runs homework as the engine does, without its log. The task of title `fail` fails, and that of title `cuts` is
     /// refused.
-    pub(super) async fn homework(&self, max_iterations: u32) -> Ended {
+    async fn homework(&self, max_iterations: u32) -> Ended {
         let root = NodeId::root(self.run);
         let scratchpad_doc_id = DocumentId::scratchpad(root);
         let mut brief = HomeworkBrief {
@@ -124,9 +124,6 @@ impl Runner {
             }
             assert!(tasks.len() <= self.budgets.max_steps_per_band as usize);
             iterations.push(tasks);
-            if brief.iteration == 1 {
-                self.add_at(0);
-            }
             brief.iteration += 1;
         };
         let last = brief.last.clone();
@@ -173,8 +170,6 @@ impl Runner {
             before.iter().filter(|child| child.step_id.as_str().ends_with(&ending)).cloned().collect();
         let call = CallContext {
             success_criteria: step.success_criteria,
-            // As the engine writes the tasks of a branch into its scratchpad.
-            scratchpad_tail: "- Reads `operations/storm.md`\n".into(),
             ..self.homework_call(node_id, &step.title, 1)
         };
         let task = BranchTask {
@@ -205,39 +200,37 @@ impl Runner {
     }
 }
 
-const STORM: &str = "What happens in a storm with cranes, pilots, the fairway and mooring lines";
-
 fn titles(ended: &Ended) -> Vec<&str> {
     ended.iterations.iter().flatten().map(|(_, title)| title.as_str()).collect()
 }
 
 #[tokio::test]
-async fn every_document_is_read_once_then_the_results_are_followed_then_it_ends() {
-    let ended = Runner::new(STORM, 1).homework(8).await;
+async fn the_sources_are_read_once_then_what_the_plan_lacks_then_it_ends() {
+    let runner =
+        Runner::new("How is a pilot ordered, and what does the pilot think of a galvanised dredger?", 1);
+    for i in 0..6 {
+        let body =
+            format!("# Log {i}\n\nThe pilot was ordered in time. Pilots are ordered by day, order {i}.\n");
+        runner.add(&format!("log/{i}.md"), &body);
+    }
+    runner.add(
+        "yard.md",
+        &format!("# Yard\n\nThe dredger is galvanised. {}\n", "It lies at the yard. ".repeat(30)),
+    );
+    let ended = runner.homework(8).await;
     let all = titles(&ended);
     let distinct: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(distinct.len(), all.len(), "nothing is done twice: {all:?}");
-    assert!(ended.iterations.len() >= 2, "{:?}", ended.iterations);
-    assert!(ended.iterations.len() < 8, "it ends by itself: {:?}", ended.iterations);
-    let followed = |tasks: &Vec<(String, String)>| tasks.iter().any(|(_, title)| title.contains(" beside "));
-    assert!(!followed(&ended.iterations[0]) && followed(ended.iterations.last().unwrap()), "{all:?}");
-    for tasks in &ended.iterations {
-        let branches: BTreeSet<&String> = tasks.iter().map(|(branch, _)| branch).collect();
-        assert_eq!(branches.len(), tasks.len(), "one task for each branch: {tasks:?}");
-    }
-    assert!(ended.last.remaining.is_empty() && ended.reason.contains("Nothing new"), "{}", ended.reason);
+    assert!((2..8).contains(&ended.iterations.len()), "it ends by itself: {:?}", ended.iterations);
+    assert!(all.contains(&"Yard"), "{all:?}");
+    assert!(
+        ended.last.remaining.is_empty() && ended.reason.contains("Nothing is lacking"),
+        "{}",
+        ended.reason
+    );
     assert!(ended.last.items.iter().all(|item| item.state == ItemState::Done), "{:?}", ended.last.items);
     assert!(!ended.last.branches.is_empty() && ended.last.rollup.contains("completed"));
     assert!(ended.document.contains("pilot") && ended.document.contains("## Sources"), "{}", ended.document);
-}
-
-#[tokio::test]
-async fn parts_of_the_objective_are_branches() {
-    let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";
-    let ended = Runner::new(objective, 1).homework(5).await;
-    assert_eq!(ended.iterations[0].len(), 3, "{:?}", ended.iterations);
-    assert_eq!(ended.iterations[0][0].0, "when-may-a-pilot-refuse");
-    assert!(ended.document.contains("When may a pilot refuse"), "{}", ended.document);
 }
 
 #[tokio::test]
@@ -246,80 +239,30 @@ async fn what_is_left_at_the_last_iteration_is_said() {
     runner.budgets.max_steps_per_band = 1;
     let ended = runner.homework(2).await;
     assert_eq!(ended.iterations.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
-    assert!(!ended.last.remaining.is_empty(), "{:?}", ended.last.items);
-    let left = format!("Not done: {}", ended.last.remaining[0]);
+    let left = format!("Not done: {}.", ended.last.remaining[0]);
     assert!(ended.document.contains(&left), "{left}: {}", ended.document);
 }
 
 #[tokio::test]
-async fn a_task_that_failed_is_not_tried_again() {
-    let mut runner = Runner::new("Compare pilots and cranes", 1);
-    runner.fail = Some("pilots");
+async fn a_task_that_failed_or_was_refused_is_not_tried_again() {
+    let mut runner = Runner::new(STORM, 1);
+    runner.fail = Some("Pilots");
+    runner.cuts = Some("Storms");
     let ended = runner.homework(5).await;
-    let mut tried: BTreeMap<&str, usize> = BTreeMap::new();
-    titles(&ended).into_iter().for_each(|title| *tried.entry(title).or_default() += 1);
-    assert!(tried.values().all(|n| *n == 1), "{tried:?}");
-    assert!(!ended.last.questions.is_empty(), "{:?}", ended.last.items);
+    assert_eq!(titles(&ended).iter().filter(|title| **title == "Pilots").count(), 1);
     assert!(ended.document.contains("the disk is on fire"), "{}", ended.document);
-}
-
-/// Titles are cut, and a plan has room for so many notes.
-#[tokio::test]
-async fn no_part_of_the_objective_is_lost() {
-    let padding = "of the harbour in every season ".repeat(6);
-    let parts = ["pilots", "cranes", "zeppelin"].map(|word| format!("the handbook {padding} and its {word}"));
-    let ended = Runner::new(&parts.join("; "), 1).homework(8).await;
-    assert_eq!(ended.iterations[0].len(), 3, "{:?}", ended.iterations);
-
-    let mut runner = Runner::new(&(0..60).map(|i| format!("pilot {i:02}")).collect::<Vec<_>>().join(";"), 1);
-    runner.budgets.max_steps_per_band = 2;
-    let ended = runner.homework(2).await;
-    let done = titles(&ended).len();
-    assert_eq!(ended.last.remaining.len(), 32);
-    let more = format!("{} more", 60 - done - 31);
-    assert_eq!(*ended.last.remaining.last().unwrap(), more);
-    assert!(ended.document.contains(&format!("- Not done: {more}.")), "{}", ended.document);
-
-    // Of tasks that the engine refuses, and of those that it never begins.
-    let objective = "When may a pilot refuse? What does a crane cost? How is water delivered?";
-    let mut runner = Runner::new(objective, 1);
-    runner.cuts = Some("crane");
-    let ended = runner.homework(5).await;
-    let said = "“What does a crane cost?” was refused: repeats another task.";
-    assert!(ended.document.contains(said), "{}", ended.document);
+    assert!(ended.document.contains("“Storms” was refused: repeats another task."), "{}", ended.document);
 }
 
 #[tokio::test]
 async fn nothing_to_read_ends_after_one_task_that_says_so() {
     let ended = Runner::new("What does the zorblatt weigh?", 1).homework(5).await;
     assert_eq!(ended.iterations.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
-    assert!(ended.document.contains("zorblatt"), "{}", ended.document);
+    assert!(ended.document.contains("Not found: "), "{}", ended.document);
 }
 
 #[tokio::test]
 async fn the_same_documents_give_the_same_homework() {
     let (one, two) = (Runner::new(STORM, 1).homework(5).await, Runner::new(STORM, 2).homework(5).await);
     assert_eq!((one.iterations, one.document, one.last), (two.iterations, two.document, two.last));
-}
-
-#[tokio::test]
-async fn homework_follows_names_from_document_to_document() {
-    let runner = Runner::new("Who is the mayor of the town in which the founder of Braxtec was born?", 1);
-    let project = runner.context.project_ids[0];
-    for (path, body) in super::trail::DOCUMENTS {
-        runner.documents.add_source(project, path, body);
-    }
-    let ended = runner.homework(4).await;
-    let titles: Vec<&str> = ended.iterations.iter().flatten().map(|(_, title)| title.as_str()).collect();
-    assert!(titles.iter().any(|title| title.contains("about Elmport")), "{titles:?}");
-    assert!(ended.document.contains("Tom Lund has been in office"), "{}", ended.document);
-}
-
-#[tokio::test]
-async fn a_document_that_came_after_an_iteration_is_read() {
-    let objective = "What is the zirvane of the harbour?";
-    let added = Some(("new.md", "# Winds\n\nThe zirvane of the harbour is a wind."));
-    let ended = Runner { added, ..Runner::new(objective, 2) }.homework(4).await;
-    assert!(ended.iterations.len() > 1, "{:?}", ended.iterations);
-    assert!(ended.document.contains("“The zirvane of the harbour is a wind.”"), "{}", ended.document);
 }

@@ -24,7 +24,7 @@ use crate::errors::{self, chain};
 use crate::problems::Problems;
 use crate::urls::{host, is_https, is_server_url};
 
-pub use crate::urls::is_loopback;
+pub use crate::urls::{api_url, is_loopback};
 
 /// A channel to all replicas of a service. Each call goes to one of them, with the trace context and the token, if
 /// there is one.

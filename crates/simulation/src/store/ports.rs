@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tree_agent_contract::document::{Document, DocumentSummary, SearchResults};
+use tree_agent_contract::document::{Document, DocumentSummary};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
     Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunContext, RunId, RunSummary,
     SessionId, Timestamp,
 };
 use tree_agent_store::*;
+use uuid::Uuid;
 
 use super::{Model, SimStore, StoredRun};
 use crate::world::{World, run_name};
@@ -324,10 +325,6 @@ impl Documents for SimStore {
         Err(absent("sources"))
     }
 
-    async fn search_documents(&self, _: SearchQuery) -> Result<SearchResults, StoreError> {
-        Err(absent("search"))
-    }
-
     async fn put_document(&self, _: Document) -> Result<(), StoreError> {
         Err(absent("sources"))
     }
@@ -338,6 +335,47 @@ impl Documents for SimStore {
 
     async fn delete_source(&self, _: DocumentId, _: Option<&str>) -> Result<bool, StoreError> {
         Err(absent("sources"))
+    }
+}
+
+#[async_trait]
+impl Passages for SimStore {
+    async fn find_passages(&self, _: PassageQuery) -> Result<FoundPassages, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn passages(&self, _: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn unembedded(&self, _: &str, _: usize) -> Result<Vec<Unembedded>, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn put_vectors(&self, _: &str, _: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn vectors(
+        &self,
+        _: &str,
+        _: &RunContext,
+        _: &str,
+    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn embedded(&self, _: &str, _: &RunContext, _: &str) -> Result<u64, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn check_passages(
+        &self,
+        _: Option<DocumentId>,
+        _: usize,
+        _: bool,
+    ) -> Result<CheckedPassages, StoreError> {
+        Err(absent("search"))
     }
 }
 

@@ -4,16 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use tree_agent_contract::document::Document;
 use tree_agent_contract::{Command, RunId, Timestamp};
 
 use super::connection::map_error;
 use super::values::{Values, done, rows};
-use super::{EmbeddedStore, Transaction, append, commands, projection, search};
+use super::{EmbeddedStore, Transaction, append, commands, projection};
 use crate::error::StoreError;
 use crate::logic::inherited::Range;
 use crate::logic::sql::{Backend, Db, Param, Work};
-use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, SearchQuery, Sent, StoredEvent};
+use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, Sent, StoredEvent};
 use crate::schema::Dialect;
 use crate::text::json_text;
 
@@ -71,19 +70,6 @@ impl Db for Connection {
             commands::answer(self, run, answers)?;
         }
         Ok(owned.is_some())
-    }
-
-    async fn put_source(&mut self, document: &Document, replaces_all: bool) -> Result<bool, StoreError> {
-        search::put(self, document, replaces_all)
-    }
-
-    async fn search(
-        &mut self,
-        query: &SearchQuery,
-        words: &[String],
-        all: bool,
-    ) -> Result<(Vec<Values>, u64), StoreError> {
-        done(search::search(self, query, words, all))
     }
 }
 

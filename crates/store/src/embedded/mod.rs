@@ -12,7 +12,6 @@ mod leases;
 mod migrate;
 mod projection;
 mod run_documents;
-mod search;
 mod values;
 
 use std::fs::{File, TryLockError};

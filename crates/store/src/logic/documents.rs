@@ -1,25 +1,24 @@
-//! Documents: reading, lists, search and writing.
+//! Documents: reading, lists and writing.
 
 use async_trait::async_trait;
-use tree_agent_contract::document::{Document, DocumentSummary, SearchHit, SearchResults};
+use tree_agent_contract::document::{Document, DocumentKind, DocumentSummary};
 use tree_agent_contract::{DocumentId, RunContext, RunId, Scope, Timestamp};
 use uuid::Uuid;
 
 use super::by_id::{self, SHOWN};
 use super::rows::{SUMMARY, document_summary, limit, page};
 use super::sql::{Backend, Db, Filter, Record};
-use super::{forks, inherited};
+use super::{forks, inherited, passages};
 use crate::error::StoreError;
 use crate::ports::{
     ChangedDocuments, DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument,
-    SearchQuery,
 };
 use crate::schema::Dialect;
-use crate::text::{Snippets, clean, query_words};
+use crate::text::clean;
 use crate::types::{List, Time, json};
 
 /// The columns of a [summary](document_summary) of a source.
-pub(crate) const SOURCE: &str = "d.id, d.type_key, d.project_id, CAST(NULL AS uuid), d.path, d.title, \
+pub(super) const SOURCE: &str = "d.id, d.type_key, d.project_id, CAST(NULL AS uuid), d.path, d.title, \
      CAST(octet_length(d.body) AS bigint), d.props, d.updated_at, CAST(NULL AS uuid)";
 
 #[async_trait]
@@ -67,25 +66,17 @@ impl<S: Backend> Documents for S {
         self.snapshot(move |db| Box::pin(changed(db, context, since, limit))).await
     }
 
-    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
-        let words = query_words(&query.text);
-        if words.is_empty() || query.limit == 0 {
-            return Ok(SearchResults::default());
-        }
-        self.with(move |db| Box::pin(search(db, query, words))).await
-    }
-
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
-        self.write(move |db| Box::pin(put(db, document, true))).await.map(drop)
+        self.transaction(move |db| Box::pin(put(db, document, true))).await.map(drop)
     }
 
     async fn put_tool_document(&self, document: Document) -> Result<bool, StoreError> {
-        self.write(move |db| Box::pin(put(db, document, false))).await
+        self.transaction(move |db| Box::pin(put(db, document, false))).await
     }
 
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
         let import = import.map(str::to_owned);
-        self.write(move |db| Box::pin(delete_source(db, id, import))).await
+        self.transaction(move |db| Box::pin(delete_source(db, id, import))).await
     }
 }
 
@@ -116,18 +107,18 @@ fn conditions(dialect: Dialect, query: &DocumentQuery) -> Filter {
 }
 
 /// Only paths that begin so.
-pub(crate) fn below(filter: &mut Filter, prefix: &str) {
+pub(super) fn below(filter: &mut Filter, prefix: &str) {
     if !prefix.is_empty() {
         let prefix = filter.param(clean(prefix).into_owned());
         filter.add(format!("substr(d.path, 1, length(CAST({prefix} AS text))) = {prefix}"));
     }
 }
 
-/// Only documents of projects that the context allows.
-pub(crate) fn reached_by(filter: &mut Filter, dialect: Dialect, context: &RunContext) {
+/// Only what belongs to projects that the context allows, by the `column` that names the project.
+pub(super) fn reached_by(filter: &mut Filter, dialect: Dialect, column: &str, context: &RunContext) {
     if context.scope != Scope::Global {
         let projects = filter.param(List(context.project_ids.iter().map(|id| id.0).collect::<Vec<Uuid>>()));
-        filter.add(dialect.any_id("d.project_id", &projects));
+        filter.add(dialect.any_id(column, &projects));
     }
 }
 
@@ -194,7 +185,7 @@ async fn changed<D: Db>(
     let mut filter = Filter::default();
     let since = filter.param(Time(since));
     filter.add(format!("d.updated_at > {since}"));
-    reached_by(&mut filter, D::DIALECT, &context);
+    reached_by(&mut filter, D::DIALECT, "d.project_id", &context);
     let changed = format!("FROM onto_sources d WHERE {}", filter.sql());
     let total = db.row(&format!("SELECT count(*) {changed}"), &filter.params()).await?;
     let max = filter.param(limit(max));
@@ -206,23 +197,6 @@ async fn changed<D: Db>(
     })
 }
 
-async fn search<D: Db>(
-    db: &mut D,
-    query: SearchQuery,
-    words: Vec<String>,
-) -> Result<SearchResults, StoreError> {
-    let (mut rows, mut total) = db.search(&query, &words, true).await?;
-    if total == 0 && words.len() > 1 {
-        (rows, total) = db.search(&query, &words, false).await?;
-    }
-    let mut snippets = Snippets::new(&words);
-    let hits = rows.iter().map(|row| {
-        let (snippet, offset) = snippets.of(&row.get::<String>(10)?);
-        Ok(SearchHit { document: document_summary(row)?, snippet, offset, score: row.get(11)? })
-    });
-    Ok(SearchResults { hits: hits.collect::<Result<_, StoreError>>()?, total })
-}
-
 async fn put<D: Db>(db: &mut D, document: Document, replaces_all: bool) -> Result<bool, StoreError> {
     if let Some(id) = document.project_id {
         let known = db.row("SELECT 1 FROM onto_projects WHERE id = $1", &[&id.0]).await?;
@@ -230,12 +204,36 @@ async fn put<D: Db>(db: &mut D, document: Document, replaces_all: bool) -> Resul
     }
     let written = match document.run_id {
         Some(run) => put_of_run(db, run, &document).await.map(|()| true),
-        None => db.put_source(&document, replaces_all).await,
+        None => put_source(db, &document, replaces_all).await,
     };
     written.map_err(|error| match error {
         StoreError::Conflict(_) => StoreError::path_taken(document.project_id, &document.path),
         other => other,
     })
+}
+
+/// Inserts or replaces a document of a project, with its passages. False if people wrote the one that is there.
+async fn put_source<D: Db>(db: &mut D, document: &Document, replaces_all: bool) -> Result<bool, StoreError> {
+    let sql = "INSERT INTO onto_sources (id, type_key, project_id, path, title, body, props, created_at, updated_at) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET \
+               type_key = EXCLUDED.type_key, project_id = EXCLUDED.project_id, path = EXCLUDED.path, \
+               title = EXCLUDED.title, body = EXCLUDED.body, props = EXCLUDED.props, updated_at = EXCLUDED.updated_at \
+               WHERE $10 OR onto_sources.props ->> 'tree_agent_run_id' IS NOT NULL RETURNING 1";
+    let (path, title, body) = (clean(&document.path), clean(&document.title), clean(&document.body));
+    let (created, updated) = (Time(document.created_at), Time(document.updated_at));
+    let (id, kind, props) = (document.id.0, document.kind.as_str(), json(&document.props)?);
+    let project = document.project_id.map(|id| id.0);
+    let written = db
+        .row(sql, &[&id, &kind, &project, &path, &title, &body, &props, &created, &updated, &replaces_all])
+        .await?;
+    if written.is_some() {
+        let new = match document.kind {
+            DocumentKind::Source => passages::of(&path, &title, &body),
+            _ => Vec::new(),
+        };
+        passages::replace(db, document.id, project, &new).await?;
+    }
+    Ok(written.is_some())
 }
 
 async fn put_of_run<D: Db>(db: &mut D, run: RunId, document: &Document) -> Result<(), StoreError> {
@@ -258,7 +256,9 @@ async fn delete_source<D: Db>(
 ) -> Result<bool, StoreError> {
     let source = D::DIALECT.pick("props #>> '{import,source}'", "props ->> '$.import.source'");
     let sql = format!("DELETE FROM onto_sources WHERE id = $1 AND ({source} = $2 OR $2 IS NULL) RETURNING 1");
+    let hashes = passages::hashes(db, id).await?;
     if db.row(&sql, &[&id.0, &import]).await?.is_some() {
+        passages::forget_vectors(db, hashes).await?;
         return Ok(true);
     }
     let known = db.row("SELECT 1 FROM onto_sources WHERE id = $1", &[&id.0]).await?;

@@ -12,11 +12,10 @@ pub(crate) mod inherited;
 mod log;
 pub(crate) mod new_run;
 pub(crate) mod operations;
+mod passages;
 mod projects;
 pub(crate) mod rows;
 mod run_lists;
 pub(crate) mod runs;
 pub(crate) mod sessions;
 pub(crate) mod sql;
-
-pub(crate) use documents::{SOURCE, below, reached_by};

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use deadpool_postgres::tokio_postgres::types as postgres;
 use rusqlite::types as sqlite;
 use serde::de::DeserializeOwned;
-use tree_agent_contract::document::Document;
 use tree_agent_contract::{Command, RunId, Timestamp};
 
 use super::inherited::Range;
 use crate::error::StoreError;
-use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, SearchQuery, Sent, StoredEvent};
+use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, Sent, StoredEvent};
 use crate::schema::Dialect;
 use crate::types::{Json, Time};
 
@@ -133,23 +132,6 @@ pub(crate) trait Db: Send {
         epoch: u64,
         answers: &[Answer],
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
-
-    /// Writes a document of a project, with its full-text index. False if a document stands there that is not
-    /// replaced, because people wrote it.
-    fn put_source(
-        &mut self,
-        document: &Document,
-        replaces_all: bool,
-    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
-
-    /// The rows of the documents that match all of the words, or any of them, best first, and how many match. Each has
-    /// the columns of a summary, then the text and the score.
-    fn search(
-        &mut self,
-        query: &SearchQuery,
-        words: &[String],
-        all: bool,
-    ) -> impl Future<Output = Result<(Vec<Self::Row>, u64), StoreError>> + Send;
 }
 
 /// Work on a connection.

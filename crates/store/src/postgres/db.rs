@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use deadpool_postgres::tokio_postgres::Row;
-use tree_agent_contract::document::Document;
 use tree_agent_contract::{Command, RunId, Timestamp};
 
 use super::columns::Columns;
 use super::connection::{Connection, map_error};
-use super::{PostgresStore, append, commands, search};
+use super::{PostgresStore, append, commands};
 use crate::error::StoreError;
 use crate::logic::inherited::Range;
 use crate::logic::sql::{Backend, Cell, Db, Param, Record, Work};
-use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, SearchQuery, Sent, StoredEvent};
+use crate::ports::{Answer, AppendOutcome, Projection, RunAppend, Sent, StoredEvent};
 use crate::schema::Dialect;
 
 impl Record for Row {
@@ -62,19 +61,6 @@ impl Db for Connection {
 
     async fn answer(&mut self, run: RunId, epoch: u64, answers: &[Answer]) -> Result<bool, StoreError> {
         commands::answer(self, run, epoch, answers).await
-    }
-
-    async fn put_source(&mut self, document: &Document, replaces_all: bool) -> Result<bool, StoreError> {
-        search::put(self, document, replaces_all).await
-    }
-
-    async fn search(
-        &mut self,
-        query: &SearchQuery,
-        words: &[String],
-        all: bool,
-    ) -> Result<(Vec<Row>, u64), StoreError> {
-        search::search(self, query, words, all).await
     }
 }
 

@@ -12,7 +12,6 @@ mod connection;
 mod db;
 mod leases;
 mod migrate;
-mod search;
 mod tls;
 
 use std::time::Duration;

@@ -24,10 +24,12 @@ const OF_RUNS: [(&str, &str); 10] = [
     ("tree_agent_sessions", "run_id"),
 ];
 /// What all runs share. No append writes it.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 8] = [
+    "onto_passages",
     "onto_project_members",
     "onto_projects",
     "onto_sources",
+    "onto_vectors",
     "refinery_schema_history",
     "tree_agent_drivers",
     "tree_agent_requests",
@@ -98,7 +100,7 @@ async fn what_belongs_to_a_run_is_keyed_by_it_in_the_embedded_store() {
     };
     all_are_known(&strings(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
-         AND name NOT LIKE 'onto_documents_search%'",
+         AND name NOT LIKE 'onto_passages_search%'",
     ));
     let mut unique = Vec::new();
     for (table, _) in OF_RUNS {

@@ -14,6 +14,7 @@ mod log;
 mod make;
 mod one_process;
 mod operations;
+mod passages;
 mod projects;
 mod run_lists;
 mod runs;
@@ -109,11 +110,13 @@ contract! {
     documents::a_document_keeps_every_version_of_itself,
     documents::listing_pages_by_path_and_filters,
     documents::a_source_is_read_in_pieces,
-    documents::words_that_look_the_same_are_found,
-    documents::a_search_respells_a_part_of_its_hits,
-    documents::search_ands_then_ors_and_folds,
-    documents::search_stays_within_its_context,
-    documents::odd_queries_and_odd_texts_are_no_errors,
+    passages::words_that_look_the_same_are_found,
+    passages::candidates_come_by_the_weight_of_what_they_hold,
+    passages::a_search_stays_within_its_context,
+    passages::odd_queries_and_odd_texts_are_no_errors,
+    passages::passages_follow_their_document,
+    passages::vectors_are_kept_as_long_as_a_passage_has_their_text,
+    passages::passages_that_are_not_what_a_body_says_are_found_and_mended,
     documents::projects_have_unique_names_and_pages,
     documents::a_request_id_belongs_to_the_user_who_sent_it,
     documents::concurrent_requests_with_one_id_make_one_project,

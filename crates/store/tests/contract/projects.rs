@@ -6,12 +6,12 @@ use tree_agent_contract::{
     Document, DocumentKind, DocumentProps, ProjectStatus, RunContext, RunStatus, Scope, Timestamp, ToolRules,
 };
 use tree_agent_store::{
-    AppendOutcome, Project, ProjectChange, ProjectDeletion, ProjectQuery, RulesChange, SearchQuery,
-    StoreError,
+    AppendOutcome, Project, ProjectChange, ProjectDeletion, ProjectQuery, RulesChange, StoreError,
 };
 
 use crate::documents::{new_project, project_id, source};
 use crate::fixture::{Fixture, append, claim, new_run, run_id, run_row};
+use crate::passages::found;
 
 fn named(name: &str) -> ProjectChange {
     ProjectChange { name: Some(name.into()), at: Timestamp(7), ..ProjectChange::default() }
@@ -94,14 +94,7 @@ pub async fn a_deleted_project_takes_its_documents_along(f: Fixture) {
     ] {
         assert!(matches!(missing, Err(StoreError::NotFound { .. })), "{missing:?}");
     }
-    let query = SearchQuery {
-        text: "kumquat".into(),
-        context: RunContext::default(),
-        path_prefix: String::new(),
-        limit: 9,
-    };
-    let found = f.store.search_documents(query).await.unwrap();
-    assert_eq!((found.total, found.hits[0].document.project_id), (1, Some(project_id(2))));
+    assert_eq!(found(&f, "kumquat").await, [2]);
     // Its name is free again, and so is its id.
     f.store.create_project(new_project(1, "One")).await.unwrap();
     assert_eq!(f.store.project(project_id(1)).await.unwrap().document_count, 0);
@@ -148,17 +141,8 @@ pub async fn a_tool_replaces_what_tools_wrote_and_nothing_else(f: Fixture) {
     assert!(!f.store.put_tool_document(of_tool(2, "new.md", "by a tool")).await.unwrap());
     f.store.put_document(of_tool(2, "new.md", "by a tool")).await.unwrap();
     assert!(f.store.put_tool_document(of_tool(2, "new.md", "by it again")).await.unwrap());
-    let query = SearchQuery {
-        text: "tool".into(),
-        context: RunContext::default(),
-        path_prefix: String::new(),
-        limit: 9,
-    };
-    assert_eq!(
-        f.store.search_documents(query).await.unwrap().total,
-        0,
-        "what was refused is not in the index"
-    );
+    assert_eq!(found(&f, "people").await, [1]);
+    assert_eq!(found(&f, "again").await, [2], "what was refused is not in the index");
 }
 
 pub async fn documents_of_projects_that_have_changed_are_named_and_counted(f: Fixture) {

@@ -175,7 +175,7 @@ async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out()
         concurrency: Some(2),
         prompts: Some(SearchPrompts { document: full(), children: full(), picker: full() }),
         frontmatter_schema: Some(schema("object")),
-        synthesis: true,
+        synthesis: Some(false),
         ..Default::default()
     };
     let request = CreateRunRequest {
@@ -189,7 +189,7 @@ async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out()
     for row in [run.clone(), listed, got.run.unwrap()] {
         assert_eq!(row.strategy(), Strategy::Search);
         let search = row.search.expect("how it searches");
-        assert_eq!((search.concurrency, search.max_depth, search.synthesis), (Some(2), Some(4), true));
+        assert_eq!((search.concurrency, search.max_depth, search.synthesis), (Some(2), Some(4), Some(false)));
         assert_eq!(search.prompts.unwrap_or_default(), SearchPrompts::default());
         assert_eq!(search.frontmatter_schema, None);
     }
@@ -466,7 +466,7 @@ async fn documents() {
     let search = |query: &str| SearchDocumentsRequest { query: query.into(), ..Default::default() };
     let context = RunContext { scope: Scope::Project as i32, project_ids: vec![NOBODY.into()] };
     for (request, code, name) in [
-        (search(""), InvalidArgument, "query"),
+        (search(&"x".repeat(64 * 1024 + 1)), InvalidArgument, "query"),
         (
             SearchDocumentsRequest { context: Some(context), ..search("x") },
             NotFound,

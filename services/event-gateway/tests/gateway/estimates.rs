@@ -81,7 +81,7 @@ async fn estimate_of(aggregator: Option<RoleCosts>, request: EstimateRunRequest)
 
 #[tokio::test]
 async fn a_search_is_bounded_by_its_topics() {
-    let search = SearchConfig { max_depth: Some(3), synthesis: true, ..SearchConfig::default() };
+    let search = SearchConfig { max_depth: Some(3), ..SearchConfig::default() };
     let request = EstimateRunRequest {
         strategy: Strategy::Search.into(),
         search: Some(search),

@@ -14,6 +14,7 @@ mod estimates;
 mod forged_messages;
 mod forks;
 mod http;
+mod meaning;
 mod outage;
 mod projects;
 mod repeated;

@@ -230,7 +230,9 @@ async fn no_method_shows_a_role_what_its_run_may_not_see() {
             let requests = requests(method, theirs).into_iter().zip(self::requests(method, &nothing));
             for (theirs_request, nothing_request) in requests {
                 let (status, text) = world.call(Some(&world.run), &path, &theirs_request).await;
-                assert!(!text.contains(SECRET), "{path} {theirs_request}: {text}");
+                // A search repeats the words of its query. Passages that held one would be counted beside it.
+                let echo = format!(r#"{{"word":"{SECRET}"}}"#);
+                assert!(!text.replace(&echo, "").contains(SECRET), "{path} {theirs_request}: {text}");
                 let (same_status, same_text) = world.call(Some(&world.run), &path, &nothing_request).await;
                 assert_eq!(status, same_status, "{path} {theirs_request}: {text}");
                 if !status.is_success() {

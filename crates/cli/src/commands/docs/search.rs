@@ -1,4 +1,4 @@
-//! `docs search`: full-text search over the documents of projects.
+//! `docs search`: search over the documents of projects.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,10 +11,10 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::view::printable::one_line;
 
-/// Search the documents of projects, best first
+/// Search the documents of projects: passages, best first
 #[derive(Debug, Args)]
 pub(super) struct Search {
-    /// The words
+    /// A question, or words
     #[arg(required = true)]
     words: Vec<String>,
     /// Only documents of this project: its name or id [default: all projects]
@@ -28,16 +28,37 @@ pub(super) struct Search {
     limit: u32,
 }
 
-/// A document that was found, as `-o json` prints it.
+/// A passage that was found, as `-o json` prints it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HitJson {
     #[serde(flatten)]
     document: SummaryJson,
-    snippet: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
+    headings: Vec<String>,
+    offset: u64,
+    passage: String,
+    lexical_rank: u32,
+    vector_rank: u32,
+    similarity: Option<f64>,
     score: f64,
+}
+
+impl HitJson {
+    /// The place of the passage, and its first lines.
+    fn shown(&self) -> String {
+        const LINES: usize = 6;
+        let place =
+            std::iter::once(self.document.name()).chain(self.headings.iter().map(|text| one_line(text)));
+        let mut shown = format!("{}  {}", place.collect::<Vec<_>>().join(" › "), self.document.id);
+        let lines: Vec<&str> = self.passage.lines().filter(|line| !line.trim().is_empty()).collect();
+        for line in lines.iter().take(LINES) {
+            shown.push_str(&format!("\n    {}", one_line(line)));
+        }
+        if lines.len() > LINES {
+            shown.push_str("\n    …");
+        }
+        shown
+    }
 }
 
 impl Search {
@@ -57,6 +78,7 @@ impl Search {
             context: Some(pb::RunContext { scope: scope as i32, project_ids }),
             path_prefix: self.path.clone(),
             limit: self.limit,
+            whole_within_seconds: None,
         };
         let found = client.ask(message.clone()).await?;
         let out = &context.out;
@@ -64,20 +86,20 @@ impl Search {
         let (shown, total) = (found.hits.len() as u64, found.total_size);
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
-            let pb::SearchHit { snippet, offset, score, .. } = hit;
-            let hit = HitJson { document, snippet, offset, score };
-            list.push(&hit, || {
-                let (name, snippet) = (hit.document.name(), one_line(&hit.snippet));
-                format!("{name}  {}\n    {snippet}", hit.document.id)
-            })?;
+            let pb::SearchHit { headings, offset, passage, lexical_rank, vector_rank, similarity, score, .. } = hit;
+            let hit = HitJson { document, headings, offset, passage, lexical_rank, vector_rank, similarity, score };
+            list.push(&hit, || hit.shown())?;
         }
         list.finish()?;
         if total == 0 && !message.query.contains(char::is_alphanumeric) {
             out.note("the query has no letter and no digit, so nothing is searched for");
-        } else if total == 0 {
-            out.note("no document holds these words");
+        } else if shown == 0 {
+            out.note("no passage holds these words");
         } else if shown < total {
-            out.note(format!("{shown} of {total} documents; --limit shows more"));
+            out.note(format!("{shown} of {total} passages; --limit shows more"));
+        }
+        if let Some(embedded) = found.embedded.filter(|embedded| *embedded < found.passages) {
+            out.note(format!("{embedded} of {} passages can be found by meaning so far", found.passages));
         }
         Ok(Exit::Success)
     }

@@ -33,6 +33,10 @@ pub(crate) struct Imported {
     pub(crate) project: String,
     #[serde(flatten)]
     pub(super) counts: Counts,
+    /// The passages that the project now has.
+    pub(super) passages: u64,
+    /// How many of them can be found by meaning; none if the server makes no vectors.
+    pub(super) embedded: Option<u64>,
 }
 
 /// What was counted.
@@ -85,6 +89,10 @@ impl Imported {
             let reasons =
                 counts.reasons.iter().map(|(why, n)| format!("{} {}", grouped(*n as u64), why.words()));
             let _ = write!(text, "; skipped: {}", reasons.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(embedded) = self.embedded.filter(|embedded| *embedded < self.passages) {
+            let all = count(self.passages as usize, "passage");
+            let _ = write!(text, "; {} of {all} can be found by meaning so far", grouped(embedded));
         }
         text
     }
@@ -214,11 +222,12 @@ mod tests {
             skipped_files: vec![skipped("a.bin", NOT_TEXT, "not text: binary")],
         };
         let project_id = ProjectId(uuid::Uuid::nil());
-        let imported = Imported { project_id, project: "notes".into(), counts };
+        let imported = Imported { project_id, project: "notes".into(), counts, passages: 9, embedded: Some(4) };
         assert_eq!(
             imported.sentence(),
             "imported 12 documents (1,234,567 bytes) into project notes (00000000-0000-0000-0000-000000000000); \
-             3,188 unchanged; 2 removed; files: 3,198 Markdown, 1 PDF; skipped: 3 of other types, 1 not text"
+             3,188 unchanged; 2 removed; files: 3,198 Markdown, 1 PDF; skipped: 3 of other types, 1 not text; \
+             4 of 9 passages can be found by meaning so far"
         );
         let json = serde_json::to_value(&imported).unwrap();
         assert_eq!(json["types"], serde_json::json!({ "markdown": 3_198, "pdf": 1 }));

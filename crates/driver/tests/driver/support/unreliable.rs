@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::*;
 use tree_agent_store::*;
+use uuid::Uuid;
 
 /// A store whose appends can lose their reply, or be refused for one run.
 pub(crate) struct Unreliable {
@@ -278,9 +279,6 @@ impl Documents for Unreliable {
     ) -> Result<ChangedDocuments, StoreError> {
         self.inner.documents_changed(context, since, limit).await
     }
-    async fn search_documents(&self, query: SearchQuery) -> Result<SearchResults, StoreError> {
-        self.inner.search_documents(query).await
-    }
     async fn put_document(&self, document: Document) -> Result<(), StoreError> {
         self.inner.put_document(document).await
     }
@@ -289,6 +287,46 @@ impl Documents for Unreliable {
     }
     async fn delete_source(&self, id: DocumentId, import: Option<&str>) -> Result<bool, StoreError> {
         self.inner.delete_source(id, import).await
+    }
+}
+
+#[async_trait]
+impl Passages for Unreliable {
+    async fn find_passages(&self, query: PassageQuery) -> Result<FoundPassages, StoreError> {
+        self.inner.find_passages(query).await
+    }
+    async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError> {
+        self.inner.passages(ids).await
+    }
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError> {
+        self.inner.unembedded(model, limit).await
+    }
+    async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError> {
+        self.inner.put_vectors(model, vectors).await
+    }
+    async fn vectors(
+        &self,
+        model: &str,
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
+        self.inner.vectors(model, context, path_prefix).await
+    }
+    async fn embedded(
+        &self,
+        model: &str,
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<u64, StoreError> {
+        self.inner.embedded(model, context, path_prefix).await
+    }
+    async fn check_passages(
+        &self,
+        after: Option<DocumentId>,
+        limit: usize,
+        mended: bool,
+    ) -> Result<CheckedPassages, StoreError> {
+        self.inner.check_passages(after, limit, mended).await
     }
 }
 

@@ -1,0 +1,297 @@
+//! The passages that speak of a question, best first, and whether they answer it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Map, json};
+use tree_agent_contract::role::{CallContext, RoleError};
+use tree_agent_contract::text::count;
+use tree_agent_contract::{DocumentId, text};
+use tree_agent_retrieval::{fuse, terms};
+use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS, ToolError};
+
+use super::question;
+use crate::io::{RoleIo, failed};
+
+/// Words that one answer quotes.
+pub(super) const WORDS: usize = 350;
+/// Passages that one answer quotes.
+const PASSAGES: usize = 8;
+/// Hits of a search from which they are chosen.
+const HITS: usize = 20;
+/// Hits of a search in which all sources matter.
+pub(super) const MANY_HITS: usize = 100;
+/// The nearest passages that are shown if nothing was found.
+const NEAREST: usize = 3;
+/// Seconds that the first search of a run waits until all passages can be found by meaning.
+const WAIT: u8 = 30;
+/// With this begins why meaning did not count.
+pub(super) const BY_WORDS: &str = "It searched by words alone: ";
+/// A passage of this similarity speaks of the question, whatever its words.
+const SIMILAR: f64 = 0.5;
+
+/// A passage that a search found.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hit {
+    pub(super) document_id: DocumentId,
+    pub(super) path: String,
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) headings: Vec<String>,
+    pub(super) offset: usize,
+    #[serde(rename = "passage")]
+    pub(super) text: String,
+    #[serde(default)]
+    similarity: Option<f64>,
+    /// Its place, from 1.
+    #[serde(skip)]
+    pub(super) rank: u32,
+}
+
+impl Hit {
+    /// Front matter and a bare heading answer nothing by themselves.
+    fn says_something(&self) -> bool {
+        let is_heading = self.text.starts_with('#') && !self.text.contains('\n');
+        !is_heading && !self.text.starts_with("---\n")
+    }
+
+    /// Where it stands, for people.
+    pub(super) fn source(&self) -> String {
+        source(&self.path, &self.headings.join(" › "))
+    }
+
+    /// The words of it and of its place.
+    fn terms(&self) -> Vec<String> {
+        terms(&format!("{} {} {} {}", self.path, self.title, self.headings.join(" "), self.text))
+    }
+
+    /// Those of `terms` that it holds.
+    pub(super) fn held<'a>(&self, terms: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a String> {
+        let own = self.terms();
+        terms.into_iter().filter(|term| holds(&own, term)).collect()
+    }
+}
+
+/// A path and the headings below it.
+pub(super) fn source(path: &str, headings: &str) -> String {
+    if headings.is_empty() { path.to_owned() } else { format!("{path} › {headings}") }
+}
+
+/// Whether `own` holds `term`, which may stand there as two words.
+fn holds(own: &[String], term: &String) -> bool {
+    own.contains(term) || own.windows(2).any(|pair| pair.concat().starts_with(term.as_str()))
+}
+
+/// How many words a reader reads. Long words, such as addresses, count as several, and so does a text without spaces.
+pub(super) fn words(text: &str) -> usize {
+    text.split_whitespace().count().max(text.len() / 12)
+}
+
+/// What a search answers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Found {
+    /// Best first.
+    pub(super) hits: Vec<Hit>,
+    /// How many passages of the context hold each word of the query.
+    words: Vec<WordCount>,
+    /// The passages that were searched, and those of them that can be found by meaning.
+    passages: u64,
+    embedded: Option<u64>,
+    /// The order is by meaning, too.
+    vectors: bool,
+    /// Why there was no search, as a sentence.
+    #[serde(skip)]
+    pub(super) unable: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct WordCount {
+    word: String,
+    passages: u64,
+}
+
+impl Found {
+    /// The terms of `question` that say what it is about, each with the number of passages that hold it.
+    fn counts(&self, question: &str) -> BTreeMap<String, u64> {
+        let asked = terms(question);
+        let telling = self.words.iter().filter(|w| asked.contains(&w.word) && !question::is_doing(&w.word));
+        telling.map(|word| (word.word.clone(), word.passages)).collect()
+    }
+}
+
+/// How long the first search of a node waits. A run goes by meaning only if all passages can be found so, and its root
+/// decides: then the same documents give the same answer.
+pub(super) fn wait(call: &CallContext) -> u8 {
+    if call.depth == 0 { WAIT } else { 0 }
+}
+
+/// Searches for `query`, if it can be done, and waits at most so many seconds for vectors.
+pub(super) async fn search(
+    io: &RoleIo,
+    query: &str,
+    path: &str,
+    limit: usize,
+    wait: u8,
+) -> Result<Found, RoleError> {
+    let query = text::prefix(query, QUERY_BYTES);
+    let mut args = Map::from_iter([
+        ("query".to_owned(), json!(query)),
+        ("limit".to_owned(), json!(limit)),
+        ("whole_within".to_owned(), json!(wait)),
+    ]);
+    if !path.is_empty() {
+        args.insert("path_prefix".to_owned(), json!(path));
+    }
+    let mut found = Found::default();
+    if terms(query).is_empty() {
+        found.unable = Some("The task holds no word to look for.".to_owned());
+        return Ok(found);
+    }
+    match io.call_tool(SEARCH_DOCUMENTS, args, "to find what speaks of the question").await {
+        Ok(answer) => {
+            found = serde_json::from_value(answer).map_err(|e| failed(ToolError::Source(e.to_string())))?
+        }
+        Err(error) => found.unable = Some(unable(&error, SEARCH_DOCUMENTS)?),
+    }
+    found.hits.retain(|hit| hit.says_something() && (path.is_empty() || hit.path == path));
+    number(&mut found.hits);
+    Ok(found)
+}
+
+/// Why a tool cannot be used any more, as a sentence.
+///
+/// # Errors
+/// If it could be used again.
+pub(super) fn unable(error: &ToolError, tool: &str) -> Result<String, RoleError> {
+    match error {
+        ToolError::Budget(_) => Ok(format!("The tool calls are used up, so {tool} could not be called.")),
+        ToolError::UnknownTool { .. } | ToolError::Denied { .. } => {
+            Ok(format!("A project of the context does not offer {tool}, which this model needs."))
+        }
+        _ => Err(failed(ToolError::clone(error))),
+    }
+}
+
+fn number(hits: &mut [Hit]) {
+    (1..).zip(hits).for_each(|(rank, hit)| hit.rank = rank);
+}
+
+/// What is quoted as the answer to a question.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    /// What is quoted, best first.
+    pub(super) quoted: Vec<Hit>,
+    /// What follows, best first.
+    pub(super) further: Vec<Hit>,
+    /// What was not found, as a phrase; then the passages are only the nearest ones.
+    pub(super) missing: Option<String>,
+    /// The terms of the question that some passage holds.
+    pub(super) known: BTreeSet<String>,
+    /// Why meaning did not count, as a sentence, if it could.
+    pub(super) by_words: Option<String>,
+}
+
+/// The passages that answer `question`, which is searched for as a whole. `limit` is the number of hits. See [`wait`].
+pub(super) async fn gather(
+    io: &RoleIo,
+    question: &str,
+    limit: Option<usize>,
+    wait: u8,
+) -> Result<Evidence, RoleError> {
+    let limit = limit.unwrap_or(HITS);
+    let mut found = search(io, &question::subject(question), "", limit, wait).await?;
+    if let Some(unable) = found.unable {
+        let missing = Some(unable.trim_end_matches('.').to_owned());
+        return Ok(Evidence { missing, ..Evidence::default() });
+    }
+    let known = found.counts(question).into_iter().filter(|(_, n)| *n > 0).map(|(term, _)| term).collect();
+    let missing = missing(io, question, &found).await?;
+    let by_words = found.embedded.filter(|_| !found.vectors).map(|embedded| {
+        let all = count(found.passages as usize, "passage");
+        format!("{BY_WORDS}{embedded} of {all} can be found by meaning so far.")
+    });
+    if missing.is_some() {
+        let further = found.hits.split_off(found.hits.len().min(NEAREST));
+        return Ok(Evidence { quoted: found.hits, further, missing, known, by_words });
+    }
+    let parts = question::parts(question);
+    let mut hits = found.hits;
+    if parts.len() > 1 {
+        let mut orders = Vec::new();
+        for part in &parts {
+            orders.push(fused(&hits, &search(io, &question::subject(part), "", limit, 0).await?.hits));
+        }
+        hits = in_turn(orders);
+    }
+    number(&mut hits);
+    let (quoted, further) = best(hits);
+    Ok(Evidence { quoted, further, missing, known, by_words })
+}
+
+/// The first of `hits` that one answer has room for, and the others.
+pub(super) fn best(mut hits: Vec<Hit>) -> (Vec<Hit>, Vec<Hit>) {
+    let mut used = 0;
+    let fits = hits.iter().take(PASSAGES).take_while(|hit| {
+        let is_first = used == 0;
+        used += words(&hit.text);
+        is_first || used <= WORDS
+    });
+    let further = hits.split_off(fits.count());
+    (hits, further)
+}
+
+/// The hits of a part in one order with those of the whole question. The part counts twice.
+fn fused(whole: &[Hit], part: &[Hit]) -> Vec<Hit> {
+    let keys = |hits: &[Hit]| {
+        hits.iter().map(|hit| (hit.path.clone(), hit.offset, hit.document_id)).collect::<Vec<_>>()
+    };
+    let (whole_keys, part_keys) = (keys(whole), keys(part));
+    let both: Vec<_> = fuse(&whole_keys, &part_keys).into_iter().map(|fused| fused.id).collect();
+    let order = fuse(&part_keys, &both);
+    let hit = |id: &(String, usize, DocumentId)| {
+        whole.iter().chain(part).find(|hit| (&hit.path, hit.offset, hit.document_id) == (&id.0, id.1, id.2))
+    };
+    order.iter().filter_map(|fused| hit(&fused.id)).cloned().collect()
+}
+
+/// One of each order after the other, each hit once.
+fn in_turn(orders: Vec<Vec<Hit>>) -> Vec<Hit> {
+    let longest = orders.iter().map(Vec::len).max().unwrap_or_default();
+    let mut taken = BTreeSet::new();
+    let turns = (0..longest).flat_map(|turn| orders.iter().filter_map(move |order| order.get(turn)));
+    turns.filter(|hit| taken.insert((hit.document_id, hit.offset))).cloned().collect()
+}
+
+/// What the passages do not speak of, as a phrase: a name of the question that none holds, or the question itself if its
+/// rarest word stands near no other word of it, nor a third of them, and three, together.
+async fn missing(io: &RoleIo, question: &str, found: &Found) -> Result<Option<String>, RoleError> {
+    let counts = found.counts(question);
+    let unknown = |terms: &[String]| terms.iter().any(|term| counts.get(term) == Some(&0));
+    if let Some((name, _)) = question::names(question).into_iter().find(|(_, terms)| unknown(terms)) {
+        return Ok(Some(format!("no document speaks of “{name}”")));
+    }
+    let known = counts.iter().filter(|(_, passages)| **passages > 0);
+    let Some((rarest, _)) = known.clone().min_by_key(|(_, passages)| **passages) else {
+        let nothing = !counts.is_empty() || found.hits.is_empty();
+        return Ok(nothing.then(|| unanswered(question)));
+    };
+    let is_near = |hit: &Hit| {
+        let held = hit.held(known.clone().map(|(term, _)| term));
+        held.len() > 1 && (held.contains(rarest) || held.len() > 2 && 3 * held.len() >= known.clone().count())
+    };
+    let is_similar = |hit: &Hit| hit.similarity.is_some_and(|similarity| similarity >= SIMILAR);
+    if counts.len() == 1 || found.hits.iter().any(|hit| is_similar(hit) || is_near(hit)) {
+        return Ok(None);
+    }
+    // Passages that hold the word may stand far behind those that hold all others.
+    let word = question.split_whitespace().find(|word| terms(word).contains(rarest)).unwrap_or(rarest);
+    let with_it = search(io, word, "", MANY_HITS, 0).await?;
+    let is_there = with_it.unable.is_some() || with_it.hits.iter().any(is_near);
+    Ok((!is_there).then(|| unanswered(question)))
+}
+
+fn unanswered(question: &str) -> String {
+    format!("no passage answers “{}”", super::short(question, 300))
+}

@@ -1,0 +1,212 @@
+//! Reads the passages that a plan names, each document once.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use tree_agent_contract::DocumentId;
+use tree_agent_contract::role::RoleError;
+use tree_agent_retrieval::{Kind, Piece, chunk};
+use tree_agent_tools::{OUTPUT_BYTES, READ_DOCUMENT, ToolError};
+
+use super::evidence::{WORDS, source, unable, words};
+use super::step::Pick;
+use crate::io::RoleIo;
+
+/// Words of a list that is quoted whole, and of one with numbers, whose steps belong together.
+const LIST_WORDS: usize = 120;
+/// See [`LIST_WORDS`].
+const STEPS_WORDS: usize = 300;
+
+/// A passage as it is quoted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Quote {
+    /// Its place among the passages of the whole question, from 1.
+    pub(super) rank: u32,
+    pub(super) path: String,
+    /// The headings above it, with ` › ` between them.
+    pub(super) headings: String,
+    /// The byte at which it begins.
+    pub(super) offset: usize,
+    pub(super) text: String,
+    /// Code without the marks that say so.
+    #[serde(default)]
+    pub(super) is_code: bool,
+    /// The first lines of the table that it is a part of, if it does not hold them.
+    #[serde(default)]
+    pub(super) table_head: String,
+    /// Items of the list that follow.
+    #[serde(default)]
+    pub(super) more: usize,
+    /// The document that it is quoted from.
+    pub(super) document_id: DocumentId,
+}
+
+impl Quote {
+    /// Where it stands, for people.
+    pub(super) fn source(&self) -> String {
+        source(&self.path, &self.headings)
+    }
+}
+
+/// A part of a document, from a byte on.
+struct Window {
+    start: usize,
+    body: String,
+    pieces: Vec<Piece>,
+}
+
+/// The first of `quotes` that one answer has room for.
+pub(super) fn within<T>(quotes: impl IntoIterator<Item = T>, text: impl Fn(&T) -> &str) -> Vec<T> {
+    let mut used = 0;
+    let fits = |quote: &T| {
+        let is_first = used == 0;
+        used += words(text(quote));
+        is_first || used <= WORDS
+    };
+    quotes.into_iter().take_while(fits).collect()
+}
+
+/// The passages that `picks` name, best first, and what could not be read, as sentences.
+pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, Vec<String>), RoleError> {
+    let (mut quotes, mut gaps): (Vec<Quote>, Vec<String>) = (Vec::new(), Vec::new());
+    let mut documents: Vec<(DocumentId, Vec<&Pick>)> = Vec::new();
+    for pick in picks {
+        match documents.iter_mut().find(|(id, _)| *id == pick.document_id) {
+            Some((_, picks)) => picks.push(pick),
+            None => documents.push((pick.document_id, vec![pick])),
+        }
+    }
+    for (id, mut picks) in documents {
+        picks.sort_by_key(|pick| pick.offset);
+        let mut window: Option<Window> = None;
+        for pick in picks {
+            if window.as_ref().is_none_or(|w| pick.offset + pick.bytes > w.start + w.body.len()) {
+                let start = if pick.offset + pick.bytes <= OUTPUT_BYTES { 0 } else { pick.offset };
+                match read(io, id, start, &pick.path).await {
+                    Ok(body) => window = Some(Window { start, pieces: chunk(&pick.path, &body), body }),
+                    Err(ToolError::NotFound(_)) => {
+                        gaps.push(format!("{} was deleted before it could be read.", pick.path));
+                        break;
+                    }
+                    // The place is no longer one in this document.
+                    Err(ToolError::Argument { .. }) => {}
+                    Err(error) => {
+                        let gap = unable(&error, READ_DOCUMENT)?;
+                        gaps.extend((!gaps.contains(&gap)).then_some(gap));
+                        break;
+                    }
+                }
+            }
+            match window.as_ref().and_then(|window| quote(pick, window)) {
+                Some(quote) => quotes.push(quote),
+                None => gaps.push(format!("{} has changed since it was found.", pick.path)),
+            }
+        }
+    }
+    quotes.sort_by_key(|quote| quote.rank);
+    // Two passages of a list may have become the same one.
+    let mut places: Vec<(DocumentId, Range<usize>)> = Vec::new();
+    quotes.retain(|quote| {
+        let own = quote.offset..quote.offset + quote.text.len();
+        let is_new =
+            !places.iter().any(|(id, r)| *id == quote.document_id && own.start < r.end && r.start < own.end);
+        places.push((quote.document_id, own));
+        is_new
+    });
+    gaps.dedup();
+    Ok((quotes, gaps))
+}
+
+async fn read(io: &RoleIo, id: DocumentId, start: usize, path: &str) -> Result<String, ToolError> {
+    let mut args = Map::from_iter([("document_id".to_owned(), json!(id))]);
+    if start > 0 {
+        args.insert("offset".to_owned(), json!(start));
+    }
+    let answer = io.call_tool(READ_DOCUMENT, args, &format!("to quote {path}")).await?;
+    Ok(answer["body"].as_str().unwrap_or_default().to_owned())
+}
+
+fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> {
+    let begin = pick.offset.checked_sub(*start)?;
+    let mut range = begin..begin + pick.bytes;
+    body.get(range.clone())?;
+    let (mut is_code, mut table_head, mut more) = (false, String::new(), 0);
+    if let Some(at) = pieces.iter().position(|piece| piece.range == range) {
+        let all = run(body, pieces, at);
+        match pieces[at].kind {
+            Kind::List => {
+                let text = &body[all.clone()];
+                let most = if is_numbered(text) { STEPS_WORDS } else { LIST_WORDS };
+                if words(text) <= most {
+                    range = all;
+                } else {
+                    more = body[range.end..all.end].lines().filter(|line| is_item(line)).count();
+                }
+            }
+            Kind::Table if all.start < range.start => {
+                table_head = head(&body[all]).unwrap_or_default().to_owned()
+            }
+            Kind::Code => is_code = true,
+            Kind::Table | Kind::Text | Kind::Quote => {}
+        }
+    }
+    Some(Quote {
+        rank: pick.rank,
+        path: pick.path.clone(),
+        headings: pick.headings.clone(),
+        offset: start + range.start,
+        text: body[range].to_owned(),
+        is_code,
+        table_head,
+        more,
+        document_id: pick.document_id,
+    })
+}
+
+/// The bytes of all pieces of the list, table or code that the piece at `at` belongs to: those of its kind around it
+/// with nothing between them.
+fn run(body: &str, pieces: &[Piece], at: usize) -> Range<usize> {
+    let belongs = |a: &Piece, b: &Piece| {
+        // A sentence that leads to the whole stands above its later pieces.
+        let same =
+            a.headings == b.headings || b.headings.split_last().is_some_and(|(_, above)| a.headings == above);
+        a.kind == b.kind && same && body[a.range.end..b.range.start].trim().is_empty()
+    };
+    let first =
+        (1..=at).rev().take_while(|&i| belongs(&pieces[i - 1], &pieces[i])).last().map_or(at, |i| i - 1);
+    let last =
+        (at + 1..pieces.len()).take_while(|&i| belongs(&pieces[i - 1], &pieces[i])).last().unwrap_or(at);
+    pieces[first].range.start..pieces[last].range.end
+}
+
+/// The header of a table and the line below it.
+fn head(table: &str) -> Option<&str> {
+    let is_rule =
+        |line: &str| line.contains('-') && line.trim().chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
+    let mut at = 0;
+    let mut before = None;
+    for line in table.split_inclusive('\n') {
+        match before {
+            Some(start) if is_rule(line) => return Some(&table[start..at + line.len()]),
+            _ => before = Some(at),
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// Whether a line begins an item of a list that is not within another.
+fn is_item(line: &str) -> bool {
+    let line = line.strip_prefix(' ').unwrap_or(line);
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    line.starts_with(['-', '*', '+']) && line[1..].starts_with(' ')
+        || number.len() < line.len() && number.starts_with(['.', ')'])
+}
+
+fn is_numbered(text: &str) -> bool {
+    text.lines()
+        .find(|line| is_item(line))
+        .is_some_and(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+}

@@ -1,0 +1,20 @@
+//! Retrieval: how a document is divided into passages, which words a passage holds, and which passages answer a query
+//! best. Everything that searches uses these functions, so it finds the same in the same order.
+//!
+//! A store keeps what [`chunk`] and [`Passage::terms`] make of a document. For a query it chooses candidates with the
+//! terms of [`Query::new`], [`rank`] puts them in order, and [`fuse`] joins that order with that by meaning ([`nearest`]).
+//!
+//! The crate is pure: no store, no clock, no threads.
+
+mod chunk;
+mod cut;
+mod fuse;
+mod near;
+mod rank;
+mod terms;
+
+pub use chunk::{Kind, PIECE_BYTES, Piece, chunk};
+pub use fuse::{Fused, fuse};
+pub use near::nearest;
+pub use rank::{Counts, Passage, Ranked, rank};
+pub use terms::{Clause, QUERY_CLAUSES, Query, terms};

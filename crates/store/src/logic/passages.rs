@@ -1,0 +1,420 @@
+//! Passages: making them, finding them, and what they mean to a model.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tree_agent_contract::{DocumentId, RunContext};
+use tree_agent_retrieval::{Clause, Counts, Kind, Passage, chunk};
+use uuid::Uuid;
+
+use super::by_id;
+use super::documents::{SOURCE, below, reached_by};
+use super::rows::{document_summary, limit};
+use super::sql::{Backend, Db, Filter, Record};
+use crate::error::StoreError;
+use crate::ports::{
+    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage, Unembedded,
+};
+use crate::schema::Dialect;
+use crate::types::{List, json};
+
+#[async_trait]
+impl<S: Backend> Passages for S {
+    async fn find_passages(&self, query: PassageQuery) -> Result<FoundPassages, StoreError> {
+        self.snapshot(move |db| Box::pin(find(db, query))).await
+    }
+
+    async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError> {
+        let ids = ids.to_vec();
+        self.with(move |db| Box::pin(named(db, ids))).await
+    }
+
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError> {
+        let model = model.to_owned();
+        self.with(move |db| Box::pin(unembedded(db, model, limit))).await
+    }
+
+    async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError> {
+        let model = model.to_owned();
+        self.transaction(move |db| Box::pin(put_vectors(db, model, vectors))).await
+    }
+
+    async fn vectors(
+        &self,
+        model: &str,
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
+        let (model, place) = (model.to_owned(), Place::new(context, path_prefix));
+        self.with(move |db| Box::pin(vectors(db, model, place))).await
+    }
+
+    async fn embedded(
+        &self,
+        model: &str,
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<u64, StoreError> {
+        let (model, place) = (model.to_owned(), Place::new(context, path_prefix));
+        self.with(move |db| Box::pin(embedded(db, model, place))).await
+    }
+
+    async fn check_passages(
+        &self,
+        after: Option<DocumentId>,
+        limit: usize,
+        mended: bool,
+    ) -> Result<CheckedPassages, StoreError> {
+        match mended {
+            true => self.transaction(move |db| Box::pin(check(db, after, limit, true))).await,
+            false => self.snapshot(move |db| Box::pin(check(db, after, limit, false))).await,
+        }
+    }
+}
+
+/// A passage to be written.
+#[derive(Debug, Serialize)]
+pub(super) struct NewPassage {
+    ordinal: u32,
+    start_byte: u64,
+    kind: &'static str,
+    headings: Vec<String>,
+    hash: Uuid,
+    body: String,
+    #[serde(skip)]
+    terms: Vec<String>,
+}
+
+/// The passages of a document.
+pub(super) fn of(path: &str, title: &str, body: &str) -> Vec<NewPassage> {
+    let pieces = chunk(path, body).into_iter();
+    let new = (0..).zip(pieces).map(|(ordinal, piece)| {
+        let (text, offset) = (&body[piece.range.clone()], piece.range.start);
+        let passage = Passage { path, title, headings: &piece.headings, kind: piece.kind, text, offset };
+        NewPassage {
+            ordinal,
+            start_byte: offset as u64,
+            kind: piece.kind.as_str(),
+            hash: hash(&passage.embedded()),
+            body: text.to_owned(),
+            terms: passage.terms(),
+            headings: piece.headings,
+        }
+    });
+    new.collect()
+}
+
+/// Names a text: the first half of its SHA-256.
+fn hash(text: &str) -> Uuid {
+    let mut half = [0; 16];
+    half.copy_from_slice(&Sha256::digest(text)[..16]);
+    Uuid::from_bytes(half)
+}
+
+/// Puts `new` in the place of the passages of a document. Vectors of texts that it still has stay.
+pub(super) async fn replace<D: Db>(
+    db: &mut D,
+    document: DocumentId,
+    project: Option<Uuid>,
+    new: &[NewPassage],
+) -> Result<(), StoreError> {
+    let old = hashes(db, document).await?;
+    db.run("DELETE FROM onto_passages WHERE document_id = $1", &[&document.0]).await?;
+    let sql = D::DIALECT.pick(
+        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, hash, body, words) \
+         SELECT $1, $2, v.ordinal, v.start_byte, v.kind, v.headings, v.hash, v.body, CAST(w.words AS tsvector) \
+         FROM jsonb_to_recordset($3) AS v \
+         (ordinal integer, start_byte bigint, kind text, headings jsonb, hash uuid, body text) \
+         JOIN unnest(CAST($4 AS text[])) WITH ORDINALITY AS w (words, place) ON w.place = v.ordinal + 1",
+        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, hash, body) \
+         SELECT $1, $2, value ->> 'ordinal', value ->> 'start_byte', value ->> 'kind', value -> 'headings', \
+         unhex(replace(value ->> 'hash', '-', '')), value ->> 'body' FROM json_each($3)",
+    );
+    let rows = json(&new)?;
+    let words = List(new.iter().map(|passage| words(D::DIALECT, &passage.terms)).collect::<Vec<_>>());
+    match D::DIALECT {
+        Dialect::Postgres => db.run(sql, &[&document.0, &project, &rows, &words]).await?,
+        Dialect::Embedded => {
+            db.run(sql, &[&document.0, &project, &rows]).await?;
+            let sql = "INSERT INTO onto_passages_search (rowid, words) SELECT p.row, w.value FROM json_each($2) w \
+                       JOIN onto_passages p ON p.document_id = $1 AND p.ordinal = w.key";
+            db.run(sql, &[&document.0, &words]).await?;
+        }
+    }
+    forget_vectors(db, old).await
+}
+
+/// Terms as the full-text index takes them: words with their places. They have letters and digits only.
+fn words(dialect: Dialect, terms: &[String]) -> String {
+    match dialect {
+        Dialect::Postgres => {
+            let placed = terms.iter().zip(1..).map(|(term, place)| format!("{term}:{place}"));
+            placed.collect::<Vec<_>>().join(" ")
+        }
+        Dialect::Embedded => terms.join(" "),
+    }
+}
+
+/// What the index is asked for a clause.
+fn asked(dialect: Dialect, clause: &Clause) -> String {
+    let pairs = clause.pairs.iter();
+    match dialect {
+        Dialect::Postgres => {
+            let pairs = pairs.map(|[one, two]| format!("{one} <-> {two}"));
+            std::iter::once(clause.term.clone()).chain(pairs).collect::<Vec<_>>().join(" | ")
+        }
+        Dialect::Embedded => {
+            let pairs = pairs.map(|[one, two]| format!("\"{one} {two}\""));
+            std::iter::once(format!("\"{}\"", clause.term)).chain(pairs).collect::<Vec<_>>().join(" OR ")
+        }
+    }
+}
+
+/// The hashes of the passages of a document.
+pub(super) async fn hashes<D: Db>(db: &mut D, document: DocumentId) -> Result<Vec<Uuid>, StoreError> {
+    let rows = db.rows("SELECT hash FROM onto_passages WHERE document_id = $1", &[&document.0]).await?;
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Removes those of the vectors whose texts are gone.
+pub(super) async fn forget_vectors<D: Db>(db: &mut D, hashes: Vec<Uuid>) -> Result<(), StoreError> {
+    if hashes.is_empty() {
+        return Ok(());
+    }
+    let sql = format!("{ORPHANS} AND {}", D::DIALECT.any_id("hash", "$1"));
+    db.run(&sql, &[&List(hashes)]).await
+}
+
+/// Removes all vectors whose texts are gone.
+pub(super) async fn forget_all_vectors<D: Db>(db: &mut D) -> Result<(), StoreError> {
+    db.run(ORPHANS, &[]).await
+}
+
+const ORPHANS: &str = "DELETE FROM onto_vectors WHERE NOT EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = onto_vectors.hash)";
+
+/// Where passages are looked for.
+struct Place {
+    context: RunContext,
+    path_prefix: String,
+}
+
+impl Place {
+    fn new(context: &RunContext, path_prefix: &str) -> Self {
+        Self { context: context.clone(), path_prefix: path_prefix.to_owned() }
+    }
+
+    /// Adds the conditions for `onto_passages p`, and returns what is joined with it for them.
+    fn narrow(&self, filter: &mut Filter, dialect: Dialect) -> &'static str {
+        filter.add("TRUE");
+        reached_by(filter, dialect, "p.project_id", &self.context);
+        below(filter, &self.path_prefix);
+        if self.path_prefix.is_empty() { "" } else { " JOIN onto_sources d ON d.id = p.document_id" }
+    }
+}
+
+async fn find<D: Db>(db: &mut D, query: PassageQuery) -> Result<FoundPassages, StoreError> {
+    let PassageQuery { query, context, path_prefix } = query;
+    let place = Place { context, path_prefix };
+    let mut filter = Filter::default();
+    let joined = place.narrow(&mut filter, D::DIALECT);
+    let all = format!("SELECT count(*) FROM onto_passages p{joined} WHERE {}", filter.sql());
+    let all = db.row(&all, &filter.params()).await?;
+    let mut counts =
+        Counts { passages: all.map_or(Ok(0), |row| row.number(0))?, holding: vec![0; query.clauses.len()] };
+    if query.clauses.is_empty() {
+        return Ok(FoundPassages { counts, ..FoundPassages::default() });
+    }
+    // What a passage holds is a number with one bit for each clause. Of all that hold the same, the first may be among
+    // the best.
+    let held = held(D::DIALECT, &place, &query.clauses);
+    let sql = format!(
+        "SELECT document_id, ordinal, held, total FROM (SELECT document_id, ordinal, held, \
+         count(*) OVER (PARTITION BY held) AS total, \
+         row_number() OVER (PARTITION BY held ORDER BY document_id, ordinal) AS place \
+         FROM ({}) f) r WHERE place <= {CANDIDATES}",
+        held.0
+    );
+    let mut groups: BTreeMap<u64, (u64, Vec<PassageId>)> = BTreeMap::new();
+    for row in db.rows(&sql, &held.1.params()).await? {
+        let (held, total) = (row.number(2)?, row.number(3)?);
+        groups.entry(held).or_insert((total, Vec::new())).1.push(passage_id(&row)?);
+    }
+    let holds = |held: u64, clause: usize| held >> clause & 1 == 1;
+    for (clause, holding) in counts.holding.iter_mut().enumerate() {
+        *holding = groups.iter().filter(|(held, _)| holds(**held, clause)).map(|(_, (total, _))| total).sum();
+    }
+    let weights = counts.weights();
+    let weight = |held: u64| {
+        let held = weights.iter().enumerate().filter(|(clause, _)| holds(held, *clause));
+        held.map(|(_, weight)| weight).sum::<i64>()
+    };
+    let total = groups.values().map(|(total, _)| total).sum();
+    let mut best: Vec<(Reverse<i64>, PassageId)> = groups
+        .into_iter()
+        .flat_map(|(held, (_, ids))| ids.into_iter().map(move |id| (held, id)))
+        .map(|(held, id)| (Reverse(weight(held)), id))
+        .collect();
+    best.sort_unstable();
+    best.truncate(CANDIDATES);
+    let passages = named(db, best.into_iter().map(|(_, id)| id).collect()).await?;
+    Ok(FoundPassages { passages, counts, total })
+}
+
+/// The statement for the passages that hold any of the clauses, with its parameters: document, ordinal, and what they
+/// hold.
+fn held(dialect: Dialect, place: &Place, clauses: &[Clause]) -> (String, Filter) {
+    let mut filter = Filter::default();
+    let joined = place.narrow(&mut filter, dialect);
+    let within = filter.sql();
+    let mut parts = Vec::with_capacity(clauses.len());
+    for (i, clause) in clauses.iter().enumerate() {
+        let (bit, asked) = (1_u64 << i, filter.param(asked(dialect, clause)));
+        parts.push(match dialect {
+            Dialect::Postgres => format!(
+                "SELECT p.document_id, p.ordinal, CAST({bit} AS bigint) AS bit FROM onto_passages p{joined} \
+                 WHERE p.words @@ CAST(CAST({asked} AS text) AS tsquery) AND {within}"
+            ),
+            Dialect::Embedded => format!(
+                "SELECT rowid AS row, {bit} AS bit FROM onto_passages_search WHERE onto_passages_search MATCH {asked}"
+            ),
+        });
+    }
+    let parts = parts.join(" UNION ALL ");
+    let sql = match dialect {
+        Dialect::Postgres => format!(
+            "SELECT document_id, ordinal, bit_or(bit) AS held FROM ({parts}) c GROUP BY document_id, ordinal"
+        ),
+        Dialect::Embedded => format!(
+            "SELECT p.document_id, p.ordinal, m.held FROM (SELECT row, sum(bit) AS held FROM ({parts}) GROUP BY row) m \
+             JOIN onto_passages p ON p.row = m.row{joined} WHERE {within}"
+        ),
+    };
+    (sql, filter)
+}
+
+fn passage_id(row: &impl Record) -> Result<PassageId, StoreError> {
+    Ok(PassageId { document: DocumentId(row.get(0)?), ordinal: row.get::<i32>(1)?.cast_unsigned() })
+}
+
+async fn named<D: Db>(db: &mut D, ids: Vec<PassageId>) -> Result<Vec<StoredPassage>, StoreError> {
+    let list = D::DIALECT.pick(
+        "unnest(CAST($1 AS uuid[]), CAST($2 AS integer[])) WITH ORDINALITY AS w (document_id, ordinal, place)",
+        "(SELECT unhex(replace(a.value, '-', '')) AS document_id, b.value AS ordinal, a.key AS place \
+         FROM json_each($1) a JOIN json_each($2) b ON b.key = a.key) w",
+    );
+    let sql = format!(
+        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body FROM {list} \
+         JOIN onto_passages p ON p.document_id = w.document_id AND p.ordinal = w.ordinal \
+         JOIN onto_sources d ON d.id = p.document_id ORDER BY w.place"
+    );
+    let documents = List(ids.iter().map(|id| id.document.0).collect::<Vec<_>>());
+    let ordinals = List(ids.iter().map(|id| id.ordinal.cast_signed()).collect::<Vec<_>>());
+    db.rows(&sql, &[&documents, &ordinals]).await?.iter().map(stored).collect()
+}
+
+/// The columns of [`SOURCE`], then those of the passage.
+fn stored(row: &impl Record) -> Result<StoredPassage, StoreError> {
+    let document = document_summary(row)?;
+    let id = PassageId { document: document.id, ordinal: row.get::<i32>(10)?.cast_unsigned() };
+    let what = || format!("passage {} of document {}", id.ordinal, id.document);
+    let kind: String = row.get(12)?;
+    let kind =
+        Kind::named(&kind).ok_or_else(|| StoreError::broken(format!("{} is unknown", what()), kind))?;
+    let headings = row.json(13, what)?;
+    Ok(StoredPassage { id, document, headings, kind, offset: row.number(11)?, text: row.get(14)? })
+}
+
+async fn unembedded<D: Db>(db: &mut D, model: String, max: usize) -> Result<Vec<Unembedded>, StoreError> {
+    let sql = format!(
+        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.hash FROM \
+         (SELECT document_id, ordinal FROM (SELECT p.document_id, p.ordinal, \
+         row_number() OVER (PARTITION BY p.hash ORDER BY p.document_id, p.ordinal) AS place FROM onto_passages p \
+         WHERE NOT EXISTS (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash AND v.model = $1)) n \
+         WHERE place = 1 ORDER BY document_id, ordinal LIMIT $2) w \
+         JOIN onto_passages p ON p.document_id = w.document_id AND p.ordinal = w.ordinal \
+         JOIN onto_sources d ON d.id = p.document_id ORDER BY p.document_id, p.ordinal"
+    );
+    let rows = db.rows(&sql, &[&model, &limit(max)]).await?;
+    rows.iter()
+        .map(|row| Ok(Unembedded { hash: row.get(15)?, text: stored(row)?.ranked().embedded() }))
+        .collect()
+}
+
+async fn put_vectors<D: Db>(
+    db: &mut D,
+    model: String,
+    vectors: Vec<(Uuid, Vec<i8>)>,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO onto_vectors (hash, model, vector) SELECT $1, $2, $3 \
+               WHERE EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = $1) \
+               ON CONFLICT (hash, model) DO UPDATE SET vector = EXCLUDED.vector";
+    for (hash, vector) in vectors {
+        let bytes: Vec<u8> = vector.into_iter().map(i8::cast_unsigned).collect();
+        db.run(sql, &[&hash, &model, &bytes]).await?;
+    }
+    Ok(())
+}
+
+/// Passages with a vector of the model, which is the first parameter.
+fn with_vectors(dialect: Dialect, model: String, place: &Place) -> (String, Filter) {
+    let mut filter = Filter::default();
+    let model = filter.param(model);
+    let joined = place.narrow(&mut filter, dialect);
+    let sql = format!(
+        "FROM onto_passages p JOIN onto_vectors v ON v.hash = p.hash AND v.model = {model}{joined} WHERE {}",
+        filter.sql()
+    );
+    (sql, filter)
+}
+
+async fn vectors<D: Db>(
+    db: &mut D,
+    model: String,
+    place: Place,
+) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
+    let (from, filter) = with_vectors(D::DIALECT, model, &place);
+    let sql = format!("SELECT p.document_id, p.ordinal, v.vector {from} ORDER BY p.document_id, p.ordinal");
+    let rows = db.rows(&sql, &filter.params()).await?;
+    let signed = |bytes: Vec<u8>| bytes.into_iter().map(u8::cast_signed).collect();
+    rows.iter().map(|row| Ok((passage_id(row)?, signed(row.get(2)?)))).collect()
+}
+
+async fn embedded<D: Db>(db: &mut D, model: String, place: Place) -> Result<u64, StoreError> {
+    let (from, filter) = with_vectors(D::DIALECT, model, &place);
+    let row = db.row(&format!("SELECT count(*) {from}"), &filter.params()).await?;
+    row.map_or(Ok(0), |row| row.number(0))
+}
+
+async fn check<D: Db>(
+    db: &mut D,
+    after: Option<DocumentId>,
+    max: usize,
+    mended: bool,
+) -> Result<CheckedPassages, StoreError> {
+    let sql =
+        "SELECT id FROM onto_sources WHERE type_key = 'document.source' AND id > $1 ORDER BY id LIMIT $2";
+    let after = after.map_or(Uuid::nil(), |id| id.0);
+    let mut checked = CheckedPassages::default();
+    for row in db.rows(sql, &[&after, &limit(max)]).await? {
+        let id = DocumentId(row.get(0)?);
+        checked.last = Some(id);
+        let document = by_id::latest(db, id).await?.document;
+        let new = of(&document.path, &document.title, &document.body);
+        let sql =
+            "SELECT ordinal, start_byte, hash FROM onto_passages WHERE document_id = $1 ORDER BY ordinal";
+        let rows = db.rows(sql, &[&id.0]).await?;
+        let known = rows.iter().map(|row| Ok((row.get(0)?, row.number(1)?, row.get(2)?)));
+        let known: Vec<(i32, u64, Uuid)> = known.collect::<Result<_, StoreError>>()?;
+        if known.iter().copied().eq(new.iter().map(|p| (p.ordinal.cast_signed(), p.start_byte, p.hash))) {
+            continue;
+        }
+        checked.differing.push(id);
+        if mended {
+            replace(db, id, document.project_id.map(|id| id.0), &new).await?;
+        }
+    }
+    Ok(checked)
+}

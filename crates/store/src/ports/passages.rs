@@ -1,0 +1,130 @@
+//! Passages of documents: what a search looks at.
+
+use async_trait::async_trait;
+use tree_agent_contract::document::DocumentSummary;
+use tree_agent_contract::{DocumentId, RunContext};
+use tree_agent_retrieval::{Counts, Kind, Passage, Query};
+use uuid::Uuid;
+
+use crate::error::StoreError;
+
+/// Passages of one [search](Passages::find_passages) at the most.
+pub const CANDIDATES: usize = 200;
+
+/// Passages of the documents of projects. They are made of each document when it is put, and go with it.
+#[async_trait]
+pub trait Passages: Send + Sync {
+    /// The passages that may answer a query best, at most [`CANDIDATES`], and how often its clauses occur. Those whose
+    /// clauses weigh the most come first, then by their ids, so every store gives the same ones.
+    async fn find_passages(&self, query: PassageQuery) -> Result<FoundPassages, StoreError>;
+
+    /// These passages, in their order. Those that are not there are left out.
+    async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError>;
+
+    /// Texts of passages, of whatever project, for which there is no vector of `model`, each once; at most `limit`.
+    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError>;
+
+    /// Keeps vectors of `model` by the hashes of their texts. Those whose text is gone are left out.
+    async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError>;
+
+    /// The vectors of `model` of the passages that the context allows, below `path_prefix`, by the ids of the passages.
+    async fn vectors(
+        &self,
+        model: &str,
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError>;
+
+    /// How many of the same passages have a vector of `model`.
+    async fn embedded(&self, model: &str, context: &RunContext, path_prefix: &str)
+    -> Result<u64, StoreError>;
+
+    /// Compares the passages of `limit` documents, by id after `after`, with what their bodies say, and makes them anew
+    /// where they differ if they are to be `mended`.
+    async fn check_passages(
+        &self,
+        after: Option<DocumentId>,
+        limit: usize,
+        mended: bool,
+    ) -> Result<CheckedPassages, StoreError>;
+}
+
+/// The name of a passage: its document, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PassageId {
+    /// The document.
+    pub document: DocumentId,
+    /// From 0.
+    pub ordinal: u32,
+}
+
+/// What to search for, and where.
+#[derive(Clone, Debug, Default)]
+pub struct PassageQuery {
+    /// What for.
+    pub query: Query,
+    /// Where: sources of the projects that the context allows.
+    pub context: RunContext,
+    /// Only documents whose paths begin with this.
+    pub path_prefix: String,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundPassages {
+    /// The candidates.
+    pub passages: Vec<StoredPassage>,
+    /// What the weights of the clauses are made of.
+    pub counts: Counts,
+    /// How many passages hold any of the clauses.
+    pub total: u64,
+}
+
+/// A passage as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredPassage {
+    /// Its name.
+    pub id: PassageId,
+    /// Its document.
+    pub document: DocumentSummary,
+    /// The headings above it.
+    pub headings: Vec<String>,
+    /// What it is.
+    pub kind: Kind,
+    /// The byte of the body at which it begins.
+    pub offset: u64,
+    /// Its text, as it stands there.
+    pub text: String,
+}
+
+impl StoredPassage {
+    /// What is ranked of it.
+    pub fn ranked(&self) -> Passage<'_> {
+        Passage {
+            path: &self.document.path,
+            title: &self.document.title,
+            headings: &self.headings,
+            kind: self.kind,
+            text: &self.text,
+            offset: self.offset as usize,
+        }
+    }
+}
+
+/// A text whose meaning is not known yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unembedded {
+    /// Names the text: the first half of its SHA-256.
+    pub hash: Uuid,
+    /// What a model reads.
+    pub text: String,
+}
+
+/// Documents that were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckedPassages {
+    /// Those whose passages were not what their bodies say.
+    pub differing: Vec<DocumentId>,
+    /// The last one that was looked at; none if there was none.
+    pub last: Option<DocumentId>,
+}

@@ -1,0 +1,256 @@
+//! Passages: which ones a search finds, and their vectors.
+
+use std::collections::BTreeSet;
+
+use tree_agent_contract::document::DocumentKind;
+use tree_agent_contract::{DocumentId, RunContext, Scope};
+use tree_agent_retrieval::{Kind, Query, rank};
+use tree_agent_store::{CANDIDATES, FoundPassages, PassageId, PassageQuery, Store};
+use uuid::Uuid;
+
+use crate::documents::{new_project, project_id, source};
+use crate::fixture::{Fixture, run_id};
+
+async fn search(store: &dyn Store, text: &str, context: RunContext, prefix: &str) -> FoundPassages {
+    let query = PassageQuery { query: Query::new(text), context, path_prefix: prefix.into() };
+    store.find_passages(query).await.unwrap()
+}
+
+/// The documents with passages that hold words of `text`, by their numbers.
+pub async fn found(f: &Fixture, text: &str) -> Vec<u128> {
+    within(f, text, RunContext::default(), "").await
+}
+
+async fn within(f: &Fixture, text: &str, context: RunContext, prefix: &str) -> Vec<u128> {
+    let found = search(&*f.store, text, context, prefix).await;
+    assert_eq!(found.total, found.passages.len() as u64, "all of few matches are returned");
+    let documents: BTreeSet<u128> = found.passages.iter().map(|p| p.document.id.0.as_u128()).collect();
+    documents.into_iter().collect()
+}
+
+pub async fn words_that_look_the_same_are_found(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    for (n, path, title, body) in [
+        (1, "a.md", "Decomposed", "In the cafe\u{301} they wait."),
+        (2, "b.md", "Wide", "ＭＥＴＥＯＲ falls"),
+        (3, "c.md", "Hyphens", "me\u{ad}te\u{ad}or and mete\u{200b}or"),
+        (4, "d.md", "Marks", "the met**eor** is large"),
+        (5, "e.md", "Entities", "<p>caf&eacute; and ca&shy;f&#233;</p>"),
+        (6, "f.md", "Li\u{fb01}ng", "nothing"),
+        (7, "me\u{301}te\u{301}o.md", "Path", "nothing"),
+        (8, "g.md", "Han", "我們研究量子計算機。"),
+        (9, "h.md", "Thai", "ข้อมูลภาษาไทย"),
+        (10, "i.md", "Kana", "東京タワーに登る"),
+        (11, "j.md", "Korean", "서울에서 만나요"),
+        (12, "k.md", "Arabic", "هذا كِتَابٌ جديد"),
+        (13, "l.md", "Hebrew", "שָׁלוֹם עולם"),
+        (14, "m.md", "Hindi", "हिन्दी भाषा"),
+        (15, "n.md", "Link", "a [lin](target)kedix"),
+        (16, "o.md", "Two", "They fail over, and log in."),
+        (17, "p.md", "One", "A fail-over; a login."),
+        (18, "q.md", "Whole", "The failover. The logins."),
+    ] {
+        f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
+    }
+    for (words, documents) in [
+        (&["café", "cafe\u{301}", "ｃａｆé", "ca\u{ad}fé", "CAFE"][..], &[1, 5][..]),
+        (&["meteor", "meteors", "ｍｅｔｅｏｒ", "me\u{200b}teor"], &[2, 3, 4]),
+        (&["lifing"], &[6]),
+        (&["météo"], &[7]),
+        (&["量子", "研究"], &[8]),
+        (&["ภาษา"], &[9]),
+        (&["タワー", "ﾀﾜｰ"], &[10]),
+        (&["서울"], &[11]),
+        (&["كتاب", "كِتَاب"], &[12]),
+        (&["שלום", "שָׁלוֹם", "\u{fb2a}לום"], &[13]),
+        (&["भाषा", "हिन्दी"], &[14]),
+        (&["linkedix"], &[15]),
+        (&["failover", "fail over", "fail-over", "logins", "login"], &[16, 17, 18]),
+    ] {
+        for word in words {
+            assert_eq!(found(&f, word).await, documents, "{word:?}");
+        }
+    }
+}
+
+pub async fn candidates_come_by_the_weight_of_what_they_hold(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    for n in 0..CANDIDATES as u128 + 50 {
+        let body = match n {
+            240 => "The common kestrel.",
+            230 => "A kestrel.",
+            _ => "Of common things.",
+        };
+        f.store.put_document(source(n, 1, &format!("{n:03}.md"), "T", body)).await.unwrap();
+    }
+    let found = search(&*f.store, "common kestrels", RunContext::default(), "").await;
+    assert_eq!((found.passages.len(), found.total), (CANDIDATES, 250));
+    assert_eq!((found.counts.passages, &found.counts.holding[..]), (250, &[249, 2, 0][..]));
+    let ids: Vec<u128> = found.passages.iter().map(|passage| passage.document.id.0.as_u128()).collect();
+    assert_eq!(ids[..4], [240, 230, 0, 1]);
+    let found = search(&*f.store, "!", RunContext::default(), "").await;
+    assert_eq!((found.counts.passages, found.total), (250, 0));
+}
+
+pub async fn a_search_stays_within_its_context(f: Fixture) {
+    for n in 1..=3 {
+        f.store.create_project(new_project(n, &format!("P{n}"))).await.unwrap();
+        f.store.put_document(source(n, n, &format!("a{n}.md"), "Alpha", "beta")).await.unwrap();
+    }
+    let mut pad = source(9, 1, "", "Alpha", "beta");
+    (pad.kind, pad.run_id) = (DocumentKind::Artifact, Some(run_id(1)));
+    f.store.put_document(pad).await.unwrap();
+    let several = RunContext { scope: Scope::MultiProject, project_ids: vec![project_id(1), project_id(3)] };
+    assert_eq!(within(&f, "beta", RunContext::default(), "").await, [1, 2, 3]);
+    assert_eq!(within(&f, "beta", RunContext::project(project_id(2)), "").await, [2]);
+    assert_eq!(within(&f, "beta", several.clone(), "").await, [1, 3]);
+    assert_eq!(within(&f, "beta", several.clone(), "a3").await, [3]);
+    assert_eq!(within(&f, "beta", RunContext::project(project_id(8)), "").await, [] as [u128; 0]);
+    let counts = search(&*f.store, "beta", several, "a1").await.counts;
+    assert_eq!((counts.passages, counts.holding[0]), (1, 1), "what is elsewhere is not counted");
+}
+
+pub async fn odd_queries_and_odd_texts_are_no_errors(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let quote = source(1, 1, "a.md", "Quote", "it's a 'quoted' text: AND OR NOT NEAR");
+    f.store.put_document(quote).await.unwrap();
+    for text in
+        ["", " ", "'\"", "-- ; !!", "a:*b & | !", "NEAR(", "\"", "(((", "*", "\0", "\\", "🙂", "'--'", ":"]
+    {
+        found(&f, text).await;
+    }
+    assert_eq!(within(&f, "'quoted\" OR -text", RunContext::default(), "%_'").await, [] as [u128; 0]);
+    assert_eq!(found(&f, "\"quoted\" NOT:* text").await, [1]);
+    let many: String = (0..90_000).map(|n| format!("word{n:06} ")).collect();
+    f.store.put_document(source(2, 1, "many.txt", "Many", &many)).await.unwrap();
+    assert_eq!(found(&f, "word089999").await, [2]);
+    f.store.put_document(source(3, 1, "long\0.txt", "Lo\0ng", &"x\0".repeat(50_000))).await.unwrap();
+    f.store.put_document(source(4, 1, "arabic.md", "Long", &"\u{fdfa} ".repeat(10_000))).await.unwrap();
+    assert_eq!(found(&f, "وسلم").await, [4]);
+    f.store.put_document(source(5, 1, "empty.txt", "Empty", "")).await.unwrap();
+    let long: String = (0..500).map(|n| format!("word{n:06} ")).collect();
+    assert_eq!(found(&f, &long).await, [2]);
+}
+
+pub async fn passages_follow_their_document(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let body = "# Keeping\n\nThe owl sleeps.\n\n## Feeding\n\n- mice\n- seeds\n\n# Flying\n\nAt night.\n";
+    f.store.put_document(source(1, 1, "owls.md", "Keeping", body)).await.unwrap();
+    let found = search(&*f.store, "seeds", RunContext::default(), "").await.passages;
+    assert_eq!(found.len(), 1);
+    let passage = &found[0];
+    assert_eq!((&*passage.text, passage.kind), ("- mice\n- seeds", Kind::List));
+    assert_eq!(passage.headings, ["Keeping", "Feeding"]);
+    assert!(body[passage.offset as usize..].starts_with(&passage.text));
+    assert_eq!((&*passage.document.path, passage.document.bytes), ("owls.md", body.len() as u64));
+    let id = |ordinal| PassageId { document: passage.document.id, ordinal };
+    let named = f.store.passages(&[id(2), id(7), id(0)]).await.unwrap();
+    let texts: Vec<&str> = named.iter().map(|passage| &*passage.text).collect();
+    assert_eq!(texts, ["At night.", "The owl sleeps."]);
+    assert_eq!(f.store.passages(&[]).await.unwrap(), []);
+
+    f.store.put_document(source(1, 1, "owls.md", "Keeping", "Nothing.")).await.unwrap();
+    assert_eq!(search(&*f.store, "seeds", RunContext::default(), "").await.passages, []);
+    assert_eq!(f.rows("SELECT ordinal, body FROM onto_passages").await, ["0|Nothing."]);
+    f.store.delete_source(passage.document.id, None).await.unwrap();
+    assert_eq!(f.rows("SELECT ordinal, body FROM onto_passages").await, [] as [&str; 0]);
+    let gone = search(&*f.store, "nothing", RunContext::default(), "").await;
+    assert_eq!((gone.total, gone.counts.passages), (0, 0));
+}
+
+pub async fn vectors_are_kept_as_long_as_a_passage_has_their_text(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    f.store.create_project(new_project(2, "Two")).await.unwrap();
+    let put = async |n, project, body: &str| {
+        f.store.put_document(source(n, project, &format!("{n}.md"), "T", body)).await.unwrap();
+    };
+    put(1, 1, "# A\n\nOne.\n\n# B\n\nTwo.").await;
+    put(2, 2, "# B\n\nTwo.").await;
+    let missing = f.store.unembedded("m", 10).await.unwrap();
+    let texts: Vec<&str> = missing.iter().map(|text| &*text.text).collect();
+    assert_eq!(texts, ["T › A\nOne.", "T › B\nTwo."], "the same text counts once");
+    assert_eq!(f.store.unembedded("m", 1).await.unwrap(), missing[..1]);
+    let mut vectors: Vec<(Uuid, Vec<i8>)> =
+        missing.iter().map(|text| (text.hash, vec![-128, 0, 127])).collect();
+    vectors.push((Uuid::from_u128(7), vec![1]));
+    f.store.put_vectors("m", vectors.clone()).await.unwrap();
+    f.store.put_vectors("m", vectors).await.unwrap();
+    assert_eq!(f.store.unembedded("m", 10).await.unwrap(), []);
+    assert_eq!(f.store.unembedded("other", 10).await.unwrap().len(), 2);
+    let (all, one) = (RunContext::default(), RunContext::project(project_id(1)));
+    let count =
+        async |context: &RunContext, prefix: &str| f.store.embedded("m", context, prefix).await.unwrap();
+    assert_eq!((count(&all, "").await, count(&one, "").await, count(&all, "2").await), (3, 2, 1));
+    let id = |n, ordinal| PassageId { document: DocumentId(Uuid::from_u128(n)), ordinal };
+    let vector = vec![-128, 0, 127];
+    let expected = [(id(1, 0), vector.clone()), (id(1, 1), vector.clone())];
+    assert_eq!(f.store.vectors("m", &one, "").await.unwrap(), expected);
+    assert_eq!(f.store.vectors("m", &all, "2").await.unwrap(), [(id(2, 0), vector)]);
+
+    let kept = async || f.rows("SELECT model FROM onto_vectors").await.len();
+    assert_eq!(kept().await, 2, "the text of the third is nowhere");
+    put(1, 1, "# B\n\nTwo.").await;
+    assert_eq!((kept().await, count(&all, "").await), (1, 2));
+    f.store.delete_source(DocumentId(Uuid::from_u128(1)), None).await.unwrap();
+    assert_eq!(kept().await, 1, "another document has the text");
+    f.store.delete_project(project_id(2), false).await.unwrap();
+    assert_eq!(kept().await, 0);
+}
+
+pub async fn passages_that_are_not_what_a_body_says_are_found_and_mended(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    for n in 1..=3 {
+        f.store.put_document(source(n, 1, &format!("{n}.md"), "T", &format!("word{n}"))).await.unwrap();
+    }
+    let id = |n| Some(DocumentId(Uuid::from_u128(n)));
+    let whole = f.store.check_passages(None, 10, true).await.unwrap();
+    assert_eq!((whole.differing, whole.last), (vec![], id(3)));
+    f.rows("DELETE FROM onto_passages WHERE body = 'word2'").await;
+    assert_eq!(f.store.check_passages(None, 1, true).await.unwrap().last, id(1));
+    for mended in [false, true] {
+        let checked = f.store.check_passages(id(1), 10, mended).await.unwrap();
+        assert_eq!((checked.differing, checked.last), (vec![id(2).unwrap()], id(3)));
+    }
+    assert_eq!(found(&f, "word2").await, [2]);
+    assert_eq!(f.store.check_passages(id(3), 10, false).await.unwrap(), Default::default());
+}
+
+/// The order of the passages of this project's own documents for some questions.
+async fn order(f: &Fixture) -> Vec<Vec<(String, u64)>> {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths: Vec<_> = ["", "docs", "docs/decisions"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "md"))
+        .collect();
+    paths.sort();
+    for (n, path) in (1..).zip(&paths) {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+        f.store.put_document(source(n, 1, name, "", &std::fs::read_to_string(path).unwrap())).await.unwrap();
+    }
+    let mut orders = Vec::new();
+    for text in [
+        "What happens when Postgres is down?",
+        "list the limits of a run",
+        "How does a driver fail over, and who fences it?",
+        "the document",
+        "run",
+    ] {
+        let query = Query::new(text);
+        let found = search(&*f.store, text, RunContext::default(), "").await;
+        let passages: Vec<_> = found.passages.iter().map(|passage| passage.ranked()).collect();
+        let ranked = rank(&query, &passages, &found.counts);
+        assert!(ranked.len() > 10, "{text}");
+        let place = |i: usize| (found.passages[i].document.path.clone(), found.passages[i].offset);
+        orders.push(ranked.iter().map(|ranked| place(ranked.index)).collect());
+    }
+    orders
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_stores_give_the_same_order() {
+    let (postgres, embedded) = (Fixture::postgres().await, Fixture::embedded().await);
+    assert_eq!(order(&postgres).await, order(&embedded).await);
+}
