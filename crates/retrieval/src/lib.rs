@@ -2,7 +2,8 @@
 //! best. Everything that searches uses these functions, so it finds the same in the same order.
 //!
 //! A store keeps what [`chunk`] and [`Passage::terms`] make of a document. For a query it chooses candidates with the
-//! terms of [`Query::new`], [`rank`] puts them in order, and [`fuse`] joins that order with that by meaning ([`nearest`]).
+//! terms of [`Query::new`], [`rank`] puts them in order, and [`fuse`] joins that order with that by meaning
+//! ([`nearest`]).
 //!
 //! The crate is pure: no store, no clock, no threads.
 

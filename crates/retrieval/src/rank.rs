@@ -143,7 +143,8 @@ pub struct Ranked {
     pub score: f64,
 }
 
-/// The candidates that hold words of `query`, best first (BM25). Equal ones are in the order of their paths and offsets.
+/// The candidates that hold words of `query`, best first (BM25). Equal ones are in the order of their paths and
+/// offsets.
 pub fn rank(query: &Query, candidates: &[Passage<'_>], counts: &Counts) -> Vec<Ranked> {
     let weights = counts.weights();
     let mut ranked: Vec<Ranked> = candidates

@@ -1,5 +1,5 @@
-//! How long a search takes among more and more passages, from the words of a question, and from its vector, to the order
-//! of its passages, in both stores; Postgres is durable.
+//! How long a search takes among more and more passages, from the words of a question, and from its vector, to the
+//! order of its passages, in both stores; Postgres is durable.
 //!
 //! Prints one JSON object per line.
 

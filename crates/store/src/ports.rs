@@ -361,8 +361,8 @@ pub trait Documents: Send + Sync {
         limit: usize,
     ) -> Result<ChangedDocuments, StoreError>;
 
-    /// Writes a document whole, with its passages, replacing body, title and props of one with the same id. A source with the same
-    /// project and path but another id is [`StoreError::Conflict`]; an unknown project is
+    /// Writes a document whole, with its passages, replacing body, title and props of one with the same id. A source
+    /// with the same project and path but another id is [`StoreError::Conflict`]; an unknown project is
     /// [`StoreError::NotFound`].
     async fn put_document(&self, document: Document) -> Result<(), StoreError>;
 

@@ -39,11 +39,7 @@ pub(crate) struct Meant {
 
 impl Meaning {
     /// Passages get vectors until `done`.
-    pub(crate) fn start(
-        embedder: Arc<dyn Embedder>,
-        store: Arc<dyn Store>,
-        done: CancellationToken,
-    ) -> Self {
+    pub(crate) fn start(embedder: Arc<dyn Embedder>, store: Arc<dyn Store>, done: CancellationToken) -> Self {
         let wake = Arc::new(Notify::new());
         let (worker, passages, woken) = (embedder.clone(), StorePassages(store.clone()), wake.clone());
         tokio::spawn(async move { worker::run(&passages, &*worker, &woken, &done).await });

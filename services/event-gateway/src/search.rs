@@ -41,7 +41,8 @@ pub(crate) async fn search(gateway: &Gateway, asked: Asked) -> Result<SearchResu
     // The same text may stand in several documents. Their ids differ from store to store, their paths do not.
     let places: HashMap<PassageId, usize> = by_words.iter().copied().zip(0..).collect();
     let place = |id: &PassageId| places.get(id).copied().unwrap_or(usize::MAX);
-    similar.sort_by(|(a, like_a), (b, like_b)| like_b.total_cmp(like_a).then_with(|| place(a).cmp(&place(b))));
+    similar
+        .sort_by(|(a, like_a), (b, like_b)| like_b.total_cmp(like_a).then_with(|| place(a).cmp(&place(b))));
     let by_meaning: Vec<PassageId> = similar.iter().map(|(id, _)| *id).collect();
     let mut fused = fuse(&by_words, &by_meaning);
     fused.truncate(limit);

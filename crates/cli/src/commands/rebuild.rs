@@ -14,7 +14,8 @@ use crate::view::paint::count;
 
 /// Make everything that is derived from the logs of runs again
 ///
-/// That is nodes, plans, artifacts and the rows of runs, and with --all the passages of documents. Services can run at the same time.
+/// That is nodes, plans, artifacts and the rows of runs, and with --all the passages of documents. Services can run at
+/// the same time.
 #[derive(Debug, Args)]
 pub(crate) struct Rebuild {
     #[command(flatten)]

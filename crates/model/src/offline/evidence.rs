@@ -264,8 +264,8 @@ fn in_turn(orders: Vec<Vec<Hit>>) -> Vec<Hit> {
     turns.filter(|hit| taken.insert((hit.document_id, hit.offset))).cloned().collect()
 }
 
-/// What the passages do not speak of, as a phrase: a name of the question that none holds, or the question itself if its
-/// rarest word stands near no other word of it, nor a third of them, and three, together.
+/// What the passages do not speak of, as a phrase: a name of the question that no passage holds; or the question
+/// itself, if no passage holds its rarest word with another one of it, or a third of its words (three at least).
 async fn missing(io: &RoleIo, question: &str, found: &Found) -> Result<Option<String>, RoleError> {
     let counts = found.counts(question);
     let unknown = |terms: &[String]| terms.iter().any(|term| counts.get(term) == Some(&0));

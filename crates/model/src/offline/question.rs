@@ -147,7 +147,10 @@ mod tests {
     #[test]
     fn an_order_is_no_subject() {
         for (question, expected) in [
-            ("Compare cats with dogs, and list the limits of a run", "cats with dogs, and the limits of a run"),
+            (
+                "Compare cats with dogs, and list the limits of a run",
+                "cats with dogs, and the limits of a run",
+            ),
             ("How do I name a branch? Show it.", "How do I name a branch? it."),
             ("Show everything", "Show everything"),
             ("What does `git show` compare?", "What does `git show` compare?"),

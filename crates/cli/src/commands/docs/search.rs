@@ -86,8 +86,11 @@ impl Search {
         let (shown, total) = (found.hits.len() as u64, found.total_size);
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
-            let pb::SearchHit { headings, offset, passage, lexical_rank, vector_rank, similarity, score, .. } = hit;
-            let hit = HitJson { document, headings, offset, passage, lexical_rank, vector_rank, similarity, score };
+            let pb::SearchHit {
+                headings, offset, passage, lexical_rank, vector_rank, similarity, score, ..
+            } = hit;
+            let hit =
+                HitJson { document, headings, offset, passage, lexical_rank, vector_rank, similarity, score };
             list.push(&hit, || hit.shown())?;
         }
         list.finish()?;

@@ -222,7 +222,8 @@ mod tests {
             skipped_files: vec![skipped("a.bin", NOT_TEXT, "not text: binary")],
         };
         let project_id = ProjectId(uuid::Uuid::nil());
-        let imported = Imported { project_id, project: "notes".into(), counts, passages: 9, embedded: Some(4) };
+        let imported =
+            Imported { project_id, project: "notes".into(), counts, passages: 9, embedded: Some(4) };
         assert_eq!(
             imported.sentence(),
             "imported 12 documents (1,234,567 bytes) into project notes (00000000-0000-0000-0000-000000000000); \
