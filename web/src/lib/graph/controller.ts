@@ -64,6 +64,7 @@ export class GraphController {
   #palette: Palette | undefined;
   #frame = 0;
   #ready = false;
+  #mirrors = false;
   #restore: Viewport | undefined;
   #reveal: { id: string; near: boolean } | undefined;
   readonly #layouter: Layouter;
@@ -132,6 +133,7 @@ export class GraphController {
 
   /** Shows what another graph with the same layout shows. */
   mirror({ k, tx, ty, floor }: Camera): void {
+    this.#mirrors = true;
     Object.assign(this.camera, { k, tx, ty, floor });
     this.redraw();
   }
@@ -208,8 +210,12 @@ export class GraphController {
     this.redraw();
   }
 
-  /** The first view: as before a reload, else the whole tree, with room for it to grow. */
+  /**
+   * The first view: as before a reload, else the whole tree, with room for it to grow. If this graph is placed after
+   * another one was moved, it keeps what it mirrors.
+   */
   #home(): void {
+    if (this.#mirrors) return;
     const { scene, camera, size } = this;
     const at = this.#restore === undefined ? -1 : (scene.graph?.position(this.#restore.node) ?? -1);
     if (this.#restore !== undefined && at >= 0) {
