@@ -30,7 +30,8 @@ pub trait Embedder: Send + Sync {
     /// Numbers in each vector.
     fn dimensions(&self) -> usize;
 
-    /// One vector for each text, in their order. The same text always gets the same vector of a local model.
+    /// One vector for each text, in their order; empty for one that the model does not take. The same text always gets
+    /// the same vector of a local model.
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<i8>>, EmbedError>;
 }
 

@@ -18,8 +18,8 @@ use crate::{EmbedError, Embedder, quantised};
 const BATCH: usize = 32;
 /// Bytes of a text that are sent.
 const BYTES: usize = 8 * 1024;
-/// Bytes of a text that are sent after its server refused the whole one; no model has a window that is smaller.
-const SHORT: usize = 500;
+/// Bytes of a text that are sent after its server refused the whole one, one after the other.
+const SHORTER: [usize; 2] = [500, 100];
 /// Bytes that a response may have for each number in it, and in addition.
 const NUMBER_BYTES: usize = 32;
 const MORE_BYTES: usize = 64 * 1024;
@@ -53,9 +53,9 @@ pub(crate) struct Remote {
 enum Failure {
     /// It may work in a moment.
     Passing(String),
-    /// The server does not take these texts, or anything from us.
+    /// The server does not take these texts.
     Refused(String),
-    /// The server's answer cannot be used.
+    /// The server takes nothing from us, or its answer cannot be used.
     Wrong(String),
 }
 
@@ -144,16 +144,17 @@ impl Remote {
         if matches!(number, 401 | 403) {
             // The body is not quoted, because some servers repeat the refused key.
             let set = if self.settings.key.is_some() { "was refused" } else { "is not set" };
-            return Failure::Refused(format!(
+            return Failure::Wrong(format!(
                 "it asks for a valid key: TREE_AGENT_EMBEDDINGS_KEY {set} ({number})"
             ));
         }
         let quoted = one_line(prefix(body, QUOTED));
         let quoted = self.settings.key.as_ref().map_or_else(|| quoted.clone(), |key| key.redact(&quoted));
         let message = format!("HTTP {number}: {quoted}");
-        match status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() {
-            true => Failure::Passing(message),
-            false => Failure::Refused(message),
+        match number {
+            429 | 500.. => Failure::Passing(message),
+            400 | 413 | 422 => Failure::Refused(message),
+            _ => Failure::Wrong(message),
         }
     }
 
@@ -183,6 +184,18 @@ impl Remote {
         })
     }
 
+    /// The vector of `text`, of its beginning if the server refuses the whole. It is empty if the server takes other
+    /// texts and not this one, which must not keep out those after it.
+    async fn ask_one(&self, text: &str) -> Result<Vec<i8>, Failure> {
+        for bytes in [BYTES].into_iter().chain(SHORTER) {
+            match self.ask(&[prefix(text, bytes)]).await {
+                Err(Failure::Refused(_)) => {}
+                answer => return answer.map(|vectors| vectors.into_iter().next().unwrap_or_default()),
+            }
+        }
+        self.ask(&["test"]).await.map(|_| Vec::new())
+    }
+
     /// A failure, with the server's name.
     fn error(&self, failure: Failure) -> EmbedError {
         let (Failure::Passing(message) | Failure::Refused(message) | Failure::Wrong(message)) = failure;
@@ -206,14 +219,9 @@ impl Embedder for Remote {
         for batch in texts.chunks(BATCH) {
             match self.ask(batch).await {
                 Ok(more) => vectors.extend(more),
-                // One text that is too long for the model must not keep out the others, nor itself.
-                Err(Failure::Refused(_)) if batch.iter().any(|text| text.len() > SHORT) => {
+                Err(Failure::Refused(_)) => {
                     for text in batch {
-                        let one = match self.ask(&[text]).await {
-                            Err(Failure::Refused(_)) => self.ask(&[prefix(text, SHORT)]).await,
-                            answer => answer,
-                        };
-                        vectors.extend(one.map_err(|failure| self.error(failure))?);
+                        vectors.push(self.ask_one(text).await.map_err(|failure| self.error(failure))?);
                     }
                 }
                 Err(failure) => return Err(self.error(failure)),

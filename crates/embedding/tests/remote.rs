@@ -165,3 +165,22 @@ async fn a_text_that_is_too_long_for_the_model_is_cut_and_the_others_stay_whole(
     let lengths: Vec<Vec<_>> = lengths.map(|texts| texts.map(|[length, ..]| length).collect()).collect();
     assert_eq!(lengths, [vec![700, 900], vec![700], vec![900], vec![500]]);
 }
+
+/// A refused text, such as one of a language that needs many tokens, is left to a search by words.
+#[tokio::test]
+async fn a_text_that_is_refused_at_any_length_keeps_out_no_other() {
+    let picky = || -> Answer {
+        Box::new(|request| {
+            let texts = request["input"].as_array().unwrap();
+            match texts.iter().any(|text| text.as_str().unwrap().starts_with('y')) {
+                true => (StatusCode::BAD_REQUEST, "not this one").into_response(),
+                false => good(request),
+            }
+        })
+    };
+    let (_, embedder) = serve((0..20).map(|_| picky()).collect()).await;
+    let vectors = embedder.embed(vec!["x".into(), "y".repeat(700), "x".into()]).await.unwrap();
+    assert_eq!(vectors.iter().map(Vec::len).collect::<Vec<_>>(), [3, 0, 3]);
+    let all = refused((0..20).map(|_| status(400, "no such model")).collect()).await;
+    assert!(all.ends_with("HTTP 400: no such model"), "{all}");
+}

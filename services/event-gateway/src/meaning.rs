@@ -103,7 +103,7 @@ impl Meaning {
 
     async fn vector(&self, query: &str) -> Option<Vec<i8>> {
         let failure = match timeout(QUERY, self.embedder.embed(vec![query.to_owned()])).await {
-            Ok(Ok(mut vectors)) => return vectors.pop(),
+            Ok(Ok(mut vectors)) => return vectors.pop().filter(|vector| !vector.is_empty()),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no vector within {} s", QUERY.as_secs()),
         };
