@@ -1,5 +1,6 @@
 //! `doctor`: what this machine has for a server, found without one and without a network.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use clap::Args;
@@ -7,11 +8,9 @@ use serde_json::json;
 use tree_agent_contract::ProviderKind;
 use tree_agent_embedding::check_files;
 use tree_agent_runtime::config::Problems;
-use tree_agent_store::Operations;
-use tree_agent_store::embedded::EmbeddedStore;
 
 use super::status::print_rows;
-use crate::cluster::{EmbeddedArgs, chain};
+use crate::cluster::EmbeddedArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -39,8 +38,10 @@ impl Doctor {
         let mut problems = Problems::default();
         self.embedded.roles.check(&context.connector, &mut problems);
         let settings = problems.finish().map_or_else(|error| error.to_string(), |()| "in order".to_owned());
-        let (version, store, keys) = (env!("CARGO_PKG_VERSION"), store(&data_dir).await, keys());
-        let (data_dir, vectors) = (data_dir.display().to_string(), embedding.embeddings.clone());
+        let (version, store, keys) = (env!("CARGO_PKG_VERSION"), store(&data_dir), keys());
+        // An address may hold a password.
+        let vectors = if embedding.embeddings.contains("://") { "a server" } else { &embedding.embeddings };
+        let (data_dir, vectors) = (data_dir.display().to_string(), vectors.to_owned());
         if context.out.is_json() {
             context.out.json(&json!({
                 "version": version, "dataDir": data_dir, "store": store, "localModel": model, "vectors": vectors,
@@ -62,14 +63,12 @@ impl Doctor {
     }
 }
 
-/// The state of the embedded store, which is not made if it is not there.
-async fn store(data_dir: &Path) -> String {
-    if !data_dir.join("tree-agent.db").is_file() {
-        return "none yet; the first run makes it".to_owned();
-    }
-    match EmbeddedStore::open(data_dir).await {
-        Ok(store) => format!("schema {}", store.schema_version()),
-        Err(error) => chain(&error),
+/// The state of the embedded store. It is not opened: that would lock out a server that starts.
+fn store(data_dir: &Path) -> String {
+    match std::fs::metadata(data_dir.join("tree-agent.db")) {
+        Ok(file) => format!("{} bytes", file.len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => "none yet; the first run makes it".to_owned(),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -596,4 +596,6 @@ fn the_doctor_says_what_is_there_and_what_is_missing_without_a_server() {
     let found = &lines(&doctor(&["--embeddings", "local", "-o", "jsonl"]))[0];
     assert!(found["localModel"].as_str().unwrap().contains("is damaged or of another model"), "{found}");
     assert!(found["settings"].as_str().unwrap().contains("TREE_AGENT_EMBEDDINGS: "), "{found}");
+    let found = stdout(&doctor(&["--embeddings", "https://me:SECRET@localhost/v1", "-o", "jsonl"]));
+    assert!(found.contains(r#""vectors":"a server""#) && !found.contains("SECRET"), "{found}");
 }
