@@ -61,8 +61,8 @@ struct Runner {
     fail: Option<&'static str>,
     /// Homework refuses tasks with this in their title.
     cuts: Option<&'static str>,
-    /// The path of a document that is removed when the root has planned.
-    removed: Option<&'static str>,
+    /// The path of a document that is removed when the root has planned, or gets this body.
+    changed: Option<(&'static str, Option<String>)>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
     /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
@@ -98,7 +98,7 @@ impl Runner {
             tool_calls: None,
             fail: None,
             cuts: None,
-            removed: None,
+            changed: None,
             denies: false,
             cited: None,
         }
@@ -139,9 +139,12 @@ impl Runner {
         futures::join!(working, reading)
     }
 
-    fn remove_at(&self, depth: u32) {
-        if let Some(path) = self.removed.filter(|_| depth == 0) {
-            self.documents.remove_source(self.context.project_ids[0], path);
+    fn change_at(&self, depth: u32) {
+        let project = self.context.project_ids[0];
+        match self.changed.as_ref().filter(|_| depth == 0) {
+            Some((path, None)) => self.documents.remove_source(project, path),
+            Some((path, Some(body))) => _ = self.documents.add_source(project, path, body),
+            None => {}
         }
     }
 
@@ -208,7 +211,7 @@ impl Runner {
             call.scratchpad_tail = output.scratchpad.tail_preview;
             let mut checked = Vec::new();
             let (artifacts, result) = if let Some(plan) = output.plan {
-                self.remove_at(depth);
+                self.change_at(depth);
                 assert!(depth < self.budgets.max_depth);
                 assert!(plan.bands.len() <= self.budgets.max_bands_per_plan as usize);
                 let mut children: Vec<ChildOutcome> = Vec::new();
@@ -248,7 +251,7 @@ impl Runner {
                 }
                 (output.artifacts, output.result)
             } else {
-                self.remove_at(depth);
+                self.change_at(depth);
                 let input = ExecuteInput { task: None, call: call.clone(), earlier };
                 let (output, made) = self.call("execute", async |io| Offline.execute(&input, io).await).await;
                 output.validate().unwrap();
@@ -385,7 +388,7 @@ async fn budgets_bound_the_tree() {
 #[tokio::test]
 async fn a_document_that_was_deleted_is_a_gap() {
     let mut runner = Runner::new(STORM, 1);
-    runner.removed = Some("safety/storms.md");
+    runner.changed = Some(("safety/storms.md", None));
     runner.denies = true;
     let done = runner.run().await;
     assert!(
@@ -394,6 +397,22 @@ async fn a_document_that_was_deleted_is_a_gap() {
         done.document
     );
     assert!(quoted(&done.document).len() > 1 && !met(&done));
+}
+
+/// The places that the plan names are those of other words now.
+#[tokio::test]
+async fn a_document_that_was_changed_is_a_gap_and_not_quoted_at_the_old_places() {
+    let mut runner = Runner::new(STORM, 1);
+    let body = format!("A note above.\n\n{}", runner.body("safety/storms.md"));
+    runner.changed = Some(("safety/storms.md", Some(body)));
+    let done = runner.run().await;
+    assert!(done.document.contains("safety/storms.md has changed since it was found."), "{}", done.document);
+    assert!(
+        quoted(&done.document).iter().all(|(_, source)| !source.contains("storms.md")),
+        "{}",
+        done.document
+    );
+    assert!(!met(&done));
 }
 
 #[tokio::test]

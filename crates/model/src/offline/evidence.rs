@@ -269,7 +269,10 @@ fn in_turn(orders: Vec<Vec<Hit>>) -> Vec<Hit> {
 async fn missing(io: &RoleIo, question: &str, found: &Found) -> Result<Option<String>, RoleError> {
     let counts = found.counts(question);
     let unknown = |terms: &[String]| terms.iter().any(|term| counts.get(term) == Some(&0));
-    if let Some((name, _)) = question::names(question).into_iter().find(|(_, terms)| unknown(terms)) {
+    let names = question::names(question);
+    // In a title most words have a capital, and in some languages all nouns.
+    let are_names = 2 * names.len() < question.split_whitespace().count();
+    if let Some((name, _)) = names.into_iter().find(|(_, terms)| are_names && unknown(terms)) {
         return Ok(Some(format!("no document speaks of “{name}”")));
     }
     let known = counts.iter().filter(|(_, passages)| **passages > 0);

@@ -10,7 +10,7 @@ use tree_agent_retrieval::{Kind, Piece, chunk};
 use tree_agent_tools::{OUTPUT_BYTES, READ_DOCUMENT, ToolError};
 
 use super::evidence::{WORDS, source, unable, words};
-use super::step::Pick;
+use super::step::{Pick, hash};
 use crate::io::RoleIo;
 
 /// Words of a list that is quoted whole, and of one with numbers, whose steps belong together.
@@ -131,7 +131,7 @@ async fn read(io: &RoleIo, id: DocumentId, start: usize, path: &str) -> Result<S
 fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> {
     let begin = pick.offset.checked_sub(*start)?;
     let mut range = begin..begin + pick.bytes;
-    body.get(range.clone())?;
+    body.get(range.clone()).filter(|text| hash(text) == pick.hash)?;
     let (mut is_code, mut table_head, mut more) = (false, String::new(), 0);
     if let Some(at) = pieces.iter().position(|piece| piece.range == range) {
         let all = run(body, pieces, at);

@@ -1,5 +1,6 @@
 //! What a plan tells a step: the passages that it quotes, as criteria that people read, too.
 
+use sha2::{Digest, Sha256};
 use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::CallContext;
 use tree_agent_contract::text::one_line;
@@ -17,6 +18,8 @@ pub(super) struct Pick {
     pub(super) headings: String,
     pub(super) offset: usize,
     pub(super) bytes: usize,
+    /// The beginning of the SHA-256 of its text, in hexadecimal.
+    pub(super) hash: String,
 }
 
 impl Pick {
@@ -28,14 +31,16 @@ impl Pick {
             headings: hit.headings.join(" › "),
             offset: hit.offset,
             bytes: hit.text.len(),
+            hash: hash(&hit.text),
         }
     }
 
     /// The criterion that names it.
     pub(super) fn criterion(&self) -> String {
-        let Self { rank, document_id, path, headings, offset, bytes } = self;
+        let Self { rank, document_id, path, headings, offset, bytes, hash } = self;
         let headings = one_line(headings);
-        format!("Quotes passage {rank} of `{path}`, {bytes} bytes at {offset} of {document_id}: {headings}")
+        let place = format!("{bytes} bytes at {offset} of {document_id}, {hash}");
+        format!("Quotes passage {rank} of `{path}`, {place}: {headings}")
     }
 
     fn parse(criterion: &str) -> Option<Self> {
@@ -43,16 +48,25 @@ impl Pick {
         let (path, rest) = rest.split_once("`, ")?;
         let (place, headings) = rest.split_once(": ").or_else(|| Some((rest.strip_suffix(':')?, "")))?;
         let (bytes, rest) = place.split_once(" bytes at ")?;
-        let (offset, document_id) = rest.split_once(" of ")?;
+        let (offset, rest) = rest.split_once(" of ")?;
+        let (document_id, hash) = rest.split_once(", ")?;
+        let (offset, bytes): (usize, usize) = (offset.parse().ok()?, bytes.parse().ok()?);
+        offset.checked_add(bytes)?;
         Some(Self {
             rank: rank.parse().ok()?,
             document_id: document_id.parse().ok()?,
             path: path.to_owned(),
             headings: headings.to_owned(),
-            offset: offset.parse().ok()?,
-            bytes: bytes.parse().ok()?,
+            offset,
+            bytes,
+            hash: hash.to_owned(),
         })
     }
+}
+
+/// Tells one text from another: the first four bytes of its SHA-256.
+pub(super) fn hash(text: &str) -> String {
+    Sha256::digest(text)[..4].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The criterion that names a place which is not quoted.
@@ -94,9 +108,17 @@ mod tests {
                 headings: headings.into(),
                 offset: 12,
                 bytes: 40,
+                hash: hash("text"),
             };
             assert_eq!(Pick::parse(&pick.criterion()), Some(pick));
         }
-        assert_eq!(Pick::parse("Quotes passage 1 of the text"), None);
+        let far = format!(
+            "Quotes passage 1 of `a`, 5 bytes at {} of {}, 0a: ",
+            usize::MAX,
+            DocumentId::derive(&[b"a"])
+        );
+        for other in ["Quotes passage 1 of the text", &far] {
+            assert_eq!(Pick::parse(other), None, "{other}");
+        }
     }
 }

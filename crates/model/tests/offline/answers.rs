@@ -17,6 +17,9 @@ async fn what_is_not_there_is_said_first() {
         assert!(quoted(&done.document).len() <= 3 && !met(&done), "{}", done.document);
         assert_eq!(done.tree.lines().count(), 1);
     }
+    // A title is no list of names.
+    let title = Runner::new("When May A Pilot Refuse Quickly", 1).run().await;
+    assert!(!title.document.contains("Not found"), "{}", title.document);
     let named = Runner::new("Which pilots does the Braxtec crane need?", 1).run().await;
     assert!(named.document.contains("Not found: no document speaks of “Braxtec”."), "{}", named.document);
     let empty = Runner::new("What is the tidal range?", 1);
