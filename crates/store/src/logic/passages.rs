@@ -193,7 +193,8 @@ pub(super) async fn forget_all_vectors<D: Db>(db: &mut D) -> Result<(), StoreErr
     db.run(ORPHANS, &[]).await
 }
 
-const ORPHANS: &str = "DELETE FROM onto_vectors WHERE NOT EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = onto_vectors.hash)";
+const ORPHANS: &str = "DELETE FROM onto_vectors WHERE \
+                       NOT EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = onto_vectors.hash)";
 
 /// Where passages are looked for.
 struct Place {
@@ -394,11 +395,14 @@ async fn check<D: Db>(
     max: usize,
     mended: bool,
 ) -> Result<CheckedPassages, StoreError> {
-    let sql =
-        "SELECT id FROM onto_sources WHERE type_key = 'document.source' AND id > $1 ORDER BY id LIMIT $2";
+    // No other writer changes a document between the reading of its body and the writing of its passages.
+    let locked = if mended { D::DIALECT.pick(" FOR UPDATE", "") } else { "" };
+    let sql = format!(
+        "SELECT id FROM onto_sources WHERE type_key = 'document.source' AND id > $1 ORDER BY id LIMIT $2{locked}"
+    );
     let after = after.map_or(Uuid::nil(), |id| id.0);
     let mut checked = CheckedPassages::default();
-    for row in db.rows(sql, &[&after, &limit(max)]).await? {
+    for row in db.rows(&sql, &[&after, &limit(max)]).await? {
         let id = DocumentId(row.get(0)?);
         checked.last = Some(id);
         let document = by_id::latest(db, id).await?.document;
@@ -408,10 +412,10 @@ async fn check<D: Db>(
         let rows = db.rows(sql, &[&id.0]).await?;
         let known = rows.iter().map(|row| Ok((row.get(0)?, row.number(1)?, row.get(2)?)));
         let known: Vec<(i32, u64, Uuid)> = known.collect::<Result<_, StoreError>>()?;
-        if known.iter().copied().eq(new.iter().map(|p| (p.ordinal.cast_signed(), p.start_byte, p.hash))) {
-            continue;
+        if !known.iter().copied().eq(new.iter().map(|p| (p.ordinal.cast_signed(), p.start_byte, p.hash))) {
+            checked.differing.push(id);
         }
-        checked.differing.push(id);
+        // Also where nothing differs: the index of words is not compared.
         if mended {
             replace(db, id, document.project_id.map(|id| id.0), &new).await?;
         }

@@ -39,8 +39,8 @@ pub trait Passages: Send + Sync {
     async fn embedded(&self, model: &str, context: &RunContext, path_prefix: &str)
     -> Result<u64, StoreError>;
 
-    /// Compares the passages of `limit` documents, by id after `after`, with what their bodies say, and makes them anew
-    /// where they differ if they are to be `mended`.
+    /// Compares the passages of `limit` documents, by id after `after`, with what their bodies say. With `mended`,
+    /// all of them are made anew, with the index of their words.
     async fn check_passages(
         &self,
         after: Option<DocumentId>,

@@ -40,6 +40,10 @@ impl Fixture {
         Self { store: Arc::new(store), raw: Raw::Embedded(folder) }
     }
 
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.raw, Raw::Postgres(_))
+    }
+
     /// The rows of a query that both databases understand, columns joined by `|`, nulls as `-`.
     pub async fn rows(&self, sql: &str) -> Vec<String> {
         match &self.raw {

@@ -212,6 +212,14 @@ pub async fn passages_that_are_not_what_a_body_says_are_found_and_mended(f: Fixt
         assert_eq!((checked.differing, checked.last), (vec![id(2).unwrap()], id(3)));
     }
     assert_eq!(found(&f, "word2").await, [2]);
+    // An index that knows other words than the passages is made anew, too.
+    match f.is_postgres() {
+        true => f.rows("UPDATE onto_passages SET words = ''").await,
+        false => f.rows("DELETE FROM onto_passages_search").await,
+    };
+    assert_eq!(found(&f, "word2").await, []);
+    assert_eq!(f.store.check_passages(None, 10, true).await.unwrap().differing, []);
+    assert_eq!(found(&f, "word2").await, [2]);
     assert_eq!(f.store.check_passages(id(3), 10, false).await.unwrap(), Default::default());
 }
 
