@@ -9,6 +9,7 @@
 pub mod answers;
 pub mod budget;
 pub mod citation;
+pub mod code;
 pub mod command;
 pub mod context;
 pub mod diff;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tree_agent_contract::code::is_code;
 
 /// A type of file that has text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -30,13 +31,6 @@ const MARKDOWN: &str = "md markdown mdown mkd mkdn mdx";
 const TEXT: &str = "txt text log rst adoc asciidoc org textile";
 /// Names of texts that usually have no extension.
 const TEXT_NAMES: &str = "README CHANGELOG CHANGES NEWS LICENSE COPYING NOTICE AUTHORS CONTRIBUTING TODO";
-/// Source code, settings and data, in which the first line that begins with # is no title.
-const CODE: &str = "bash bat bzl c cc cfg cjs clj cljs cmake conf cpp cr cs css cts cu cxx d dart el elm erl ex exs f90 fish fs \
-    fsi fsx glsl go gradle graphql groovy h hcl hh hpp hrl hs hxx ini java jl js json jsonl jsx kt kts less lisp lua m \
-    mjs ml mli mm mts ndjson nim nix pas php pl pm properties proto ps1 py pyi r rb rkt rs sass scala scm scss sh sol sql \
-    svelte swift tcl tf toml ts tsx v vb vhd vhdl vue wat wgsl yaml yml zig zsh";
-/// Names of source code that usually has no extension.
-const CODE_NAMES: &str = "BUILD CONTAINERFILE DOCKERFILE GEMFILE JUSTFILE MAKEFILE RAKEFILE WORKSPACE";
 const HTML: &str = "html htm xhtml";
 const OFFICE: &str = "docx docm doc odt rtf epub pptx pptm ppsx ppt pps odp";
 const SHEET: &str = "xlsx xlsm xlsb xls ods csv tsv tab";
@@ -56,7 +50,7 @@ impl Kind {
             let name = name.to_ascii_uppercase();
             return is_in(TEXT_NAMES, &name)
                 .then_some(Self::Text)
-                .or_else(|| is_in(CODE_NAMES, &name).then_some(Self::Code));
+                .or_else(|| is_code(&name).then_some(Self::Code));
         };
         if is_in(OF_PROGRAMS, &name) {
             return None;
@@ -69,7 +63,6 @@ impl Kind {
         [
             (MARKDOWN, Self::Markdown),
             (TEXT, Self::Text),
-            (CODE, Self::Code),
             (HTML, Self::Html),
             ("pdf", Self::Pdf),
             (OFFICE, Self::Office),
@@ -79,6 +72,7 @@ impl Kind {
         .into_iter()
         .find(|(extensions, _)| is_in(extensions, extension))
         .map(|(_, kind)| kind)
+        .or_else(|| is_code(&format!(".{extension}")).then_some(Self::Code))
     }
 
     /// The type in words.

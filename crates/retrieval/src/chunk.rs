@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use tree_agent_contract::code::is_code;
 use tree_agent_contract::text::{one_line, prefix};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -79,9 +80,8 @@ impl Format {
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
         match ending.as_deref().unwrap_or_default() {
             "txt" | "text" | "log" => Self::Plain,
-            "c" | "cc" | "conf" | "cpp" | "cs" | "css" | "go" | "h" | "hpp" | "ini" | "java" | "js"
-            | "json" | "jsx" | "kt" | "lua" | "php" | "pl" | "proto" | "py" | "rb" | "rs" | "scala"
-            | "sh" | "sql" | "swift" | "toml" | "ts" | "tsx" | "xml" | "yaml" | "yml" => Self::Code,
+            "xml" => Self::Code,
+            _ if is_code(name) => Self::Code,
             _ => Self::Markdown,
         }
     }

@@ -92,7 +92,9 @@ fn rows_code_and_front_matter_are_kept_whole() {
     assert!(tables.len() > 1 && tables.iter().all(|text| text.ends_with('|')));
     assert!(pieces.iter().any(|piece| piece.kind == Kind::Code));
     let file = "fn one() {\n    a();\n\n    b();\n}\n\n".to_owned() + &"// A comment of a line.\n".repeat(30);
-    assert_eq!(chunk("a.rs", &file)[0].kind, Kind::Code);
+    for path in ["a.rs", "src/a.mts", "Dockerfile"] {
+        assert_eq!(chunk(path, &file)[0].kind, Kind::Code, "{path}");
+    }
     assert!(file[chunk("a.rs", &file)[0].range.clone()].contains("b();\n}"));
 }
 
