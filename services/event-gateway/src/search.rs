@@ -27,11 +27,13 @@ pub(crate) struct Asked {
 /// The best passages for what is `asked`.
 pub(crate) async fn search(gateway: &Gateway, asked: Asked) -> Result<SearchResults, StoreError> {
     let Asked { query: text, context, path_prefix, limit, whole_within } = asked;
+    let query = Query::new(&text);
+    // Signs alone mean nothing.
+    let text = if query.clauses.is_empty() { "" } else { &text };
     let meant = match &gateway.meaning {
-        Some(meaning) => meaning.order(&text, &context, &path_prefix, whole_within).await?,
+        Some(meaning) => meaning.order(text, &context, &path_prefix, whole_within).await?,
         None => Meant::default(),
     };
-    let query = Query::new(&text);
     let wanted = PassageQuery { query: query.clone(), context, path_prefix };
     let found = gateway.store.find_passages(wanted).await?;
     let candidates: Vec<Passage<'_>> = found.passages.iter().map(StoredPassage::ranked).collect();

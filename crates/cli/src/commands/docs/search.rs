@@ -96,8 +96,9 @@ impl Search {
         list.finish()?;
         if total == 0 && !message.query.contains(char::is_alphanumeric) {
             out.note("the query has no letter and no digit, so nothing is searched for");
-        } else if shown == 0 {
-            out.note("no passage holds these words");
+        } else if total == 0 {
+            let nearest = if shown > 0 { "; these are the nearest by meaning" } else { "" };
+            out.note(format!("no passage holds these words{nearest}"));
         } else if shown < total {
             out.note(format!("{shown} of {total} passages; --limit shows more"));
         }
