@@ -228,20 +228,20 @@ async fn find<D: Db>(db: &mut D, query: PassageQuery) -> Result<FoundPassages, S
     if query.clauses.is_empty() {
         return Ok(FoundPassages { counts, ..FoundPassages::default() });
     }
-    // What a passage holds is a number with one bit for each clause. Of all that hold the same, the first may be among
-    // the best.
+    // What a passage holds is a number with one bit for each clause. Of all that hold the same, those that begin their
+    // documents are the best guess, and the hash of a text is the same in every store.
     let held = held(D::DIALECT, &place, &query.clauses);
     let sql = format!(
-        "SELECT document_id, ordinal, held, total FROM (SELECT document_id, ordinal, held, \
+        "SELECT document_id, ordinal, held, total, place FROM (SELECT document_id, ordinal, held, \
          count(*) OVER (PARTITION BY held) AS total, \
-         row_number() OVER (PARTITION BY held ORDER BY document_id, ordinal) AS place \
+         row_number() OVER (PARTITION BY held ORDER BY start_byte, hash, document_id) AS place \
          FROM ({}) f) r WHERE place <= {CANDIDATES}",
         held.0
     );
-    let mut groups: BTreeMap<u64, (u64, Vec<PassageId>)> = BTreeMap::new();
+    let mut groups: BTreeMap<u64, (u64, Vec<(u64, PassageId)>)> = BTreeMap::new();
     for row in db.rows(&sql, &held.1.params()).await? {
         let (held, total) = (row.number(2)?, row.number(3)?);
-        groups.entry(held).or_insert((total, Vec::new())).1.push(passage_id(&row)?);
+        groups.entry(held).or_insert((total, Vec::new())).1.push((row.number(4)?, passage_id(&row)?));
     }
     let holds = |held: u64, clause: usize| held >> clause & 1 == 1;
     for (clause, holding) in counts.holding.iter_mut().enumerate() {
@@ -253,19 +253,19 @@ async fn find<D: Db>(db: &mut D, query: PassageQuery) -> Result<FoundPassages, S
         held.map(|(_, weight)| weight).sum::<i64>()
     };
     let total = groups.values().map(|(total, _)| total).sum();
-    let mut best: Vec<(Reverse<i64>, PassageId)> = groups
+    let mut best: Vec<(Reverse<i64>, u64, PassageId)> = groups
         .into_iter()
-        .flat_map(|(held, (_, ids))| ids.into_iter().map(move |id| (held, id)))
-        .map(|(held, id)| (Reverse(weight(held)), id))
+        .flat_map(|(held, (_, ids))| ids.into_iter().map(move |(place, id)| (held, place, id)))
+        .map(|(held, place, id)| (Reverse(weight(held)), place, id))
         .collect();
     best.sort_unstable();
     best.truncate(CANDIDATES);
-    let passages = named(db, best.into_iter().map(|(_, id)| id).collect()).await?;
+    let passages = named(db, best.into_iter().map(|(_, _, id)| id).collect()).await?;
     Ok(FoundPassages { passages, counts, total })
 }
 
-/// The statement for the passages that hold any of the clauses, with its parameters: document, ordinal, and what they
-/// hold.
+/// The statement for the passages that hold any of the clauses, with its parameters: document, ordinal, first byte,
+/// hash, and what they hold.
 fn held(dialect: Dialect, place: &Place, clauses: &[Clause]) -> (String, Filter) {
     let mut filter = Filter::default();
     let joined = place.narrow(&mut filter, dialect);
@@ -275,7 +275,8 @@ fn held(dialect: Dialect, place: &Place, clauses: &[Clause]) -> (String, Filter)
         let (bit, asked) = (1_u64 << i, filter.param(asked(dialect, clause)));
         parts.push(match dialect {
             Dialect::Postgres => format!(
-                "SELECT p.document_id, p.ordinal, CAST({bit} AS bigint) AS bit FROM onto_passages p{joined} \
+                "SELECT p.document_id, p.ordinal, p.start_byte, p.hash, CAST({bit} AS bigint) AS bit \
+                 FROM onto_passages p{joined} \
                  WHERE p.words @@ CAST(CAST({asked} AS text) AS tsquery) AND {within}"
             ),
             Dialect::Embedded => format!(
@@ -286,10 +287,11 @@ fn held(dialect: Dialect, place: &Place, clauses: &[Clause]) -> (String, Filter)
     let parts = parts.join(" UNION ALL ");
     let sql = match dialect {
         Dialect::Postgres => format!(
-            "SELECT document_id, ordinal, bit_or(bit) AS held FROM ({parts}) c GROUP BY document_id, ordinal"
+            "SELECT document_id, ordinal, start_byte, hash, bit_or(bit) AS held FROM ({parts}) c \
+             GROUP BY document_id, ordinal, start_byte, hash"
         ),
         Dialect::Embedded => format!(
-            "SELECT p.document_id, p.ordinal, m.held FROM (SELECT row, sum(bit) AS held FROM ({parts}) GROUP BY row) m \
+            "SELECT p.document_id, p.ordinal, p.start_byte, p.hash, m.held FROM (SELECT row, sum(bit) AS held FROM ({parts}) GROUP BY row) m \
              JOIN onto_passages p ON p.row = m.row{joined} WHERE {within}"
         ),
     };

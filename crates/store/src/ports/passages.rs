@@ -15,7 +15,7 @@ pub const CANDIDATES: usize = 200;
 #[async_trait]
 pub trait Passages: Send + Sync {
     /// The passages that may answer a query best, at most [`CANDIDATES`], and how often its clauses occur. Those whose
-    /// clauses weigh the most come first, then by their ids, so every store gives the same ones.
+    /// clauses weigh the most come first, then those that begin their documents, so every store gives the same ones.
     async fn find_passages(&self, query: PassageQuery) -> Result<FoundPassages, StoreError>;
 
     /// These passages, in their order. Those that are not there are left out.

@@ -79,6 +79,8 @@ pub async fn candidates_come_by_the_weight_of_what_they_hold(f: Fixture) {
         let body = match n {
             240 => "The common kestrel.",
             230 => "A kestrel.",
+            // Its text begins later than the others.
+            0 => "\n\nOf common things.",
             _ => "Of common things.",
         };
         f.store.put_document(source(n, 1, &format!("{n:03}.md"), "T", body)).await.unwrap();
@@ -87,7 +89,8 @@ pub async fn candidates_come_by_the_weight_of_what_they_hold(f: Fixture) {
     assert_eq!((found.passages.len(), found.total), (CANDIDATES, 250));
     assert_eq!((found.counts.passages, &found.counts.holding[..]), (250, &[249, 2, 0][..]));
     let ids: Vec<u128> = found.passages.iter().map(|passage| passage.document.id.0.as_u128()).collect();
-    assert_eq!(ids[..4], [240, 230, 0, 1]);
+    assert_eq!(ids[..4], [240, 230, 1, 2]);
+    assert!(!ids.contains(&0), "what begins its document comes first");
     let found = search(&*f.store, "!", RunContext::default(), "").await;
     assert_eq!((found.counts.passages, found.total), (250, 0));
 }
