@@ -15,6 +15,7 @@ mod client;
 mod contexts;
 mod dev;
 mod diff;
+mod doctor;
 mod homework;
 mod import;
 mod proxy;
