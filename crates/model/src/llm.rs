@@ -5,10 +5,11 @@
 //! it repaired if needed (`json`, `reply`, `ask`), asks for the texts of documents (`delivery`), checks what they cite
 //! (`footnotes`, `citing`), and reports its cost (`prices`). Text is shown while it is generated (`stream`).
 
-mod answer;
 mod ask;
 mod call_cost;
+mod chat;
 mod citing;
+mod concession;
 mod context;
 mod delivery;
 mod effort;
@@ -18,19 +19,22 @@ mod fork;
 mod gate;
 mod history;
 mod json;
+mod library;
 mod material;
-mod names;
 mod prices;
 mod prompt;
+mod protocol;
 mod provider;
 mod rate;
 mod reading;
 mod reply;
 mod research;
 mod settings;
+mod site;
 mod stream;
 mod survey;
 mod table;
+mod thinking;
 mod tokens;
 mod tool_calls;
 mod toolbox;

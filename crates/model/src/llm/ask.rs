@@ -1,15 +1,18 @@
 //! One role call: asks the model, runs the tools that it calls, reads the answer, has it repaired, and falls back to
 //! another model.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use genai::chat::{CacheControl, ChatMessage, ChatRequest, StopReason, Tool};
+use genai::chat::{CacheControl, ChatMessage, ChatRequest, Tool};
+use serde_json::Value;
 use tree_agent_contract::ModelName;
 use tree_agent_contract::event::{PromptDocument, UsageRecorded};
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
 
+use super::concession::Concession;
 use super::context::{PromptTrimmer, assemble};
 use super::delivery::{Conversation, Delivery};
 use super::effort::Effort;
@@ -18,7 +21,8 @@ use super::fork::Fork;
 use super::history::History;
 use super::prices::TokenCounts;
 use super::prompt::{Prompt, Repair};
-use super::provider::{Provider, Question, Turn};
+use super::protocol::{Format, Question, Turn};
+use super::provider::Provider;
 use super::reply::{Bounds, Reply};
 use super::stream::ScratchpadWriter;
 use super::table::{ModelFacts, Reasoning};
@@ -93,6 +97,10 @@ struct Progress<'a> {
     delivery: Delivery,
     /// The documents in the last prompt, which are reported once.
     reported: Vec<PromptDocument>,
+    /// The tools that are still offered.
+    tools: Vec<Tool>,
+    /// How often the provider has refused some of them.
+    tools_refused: u32,
     budget: usize,
     rounds: u32,
     repairs: u32,
@@ -116,6 +124,8 @@ impl<'a> Call<'a> {
             history: History::default(),
             delivery: Delivery::default(),
             reported: Vec::new(),
+            tools: self.tools.clone(),
+            tools_refused: 0,
             budget: 0,
             rounds: 0,
             repairs: 0,
@@ -140,6 +150,7 @@ impl<'a> Call<'a> {
                     let remark =
                         format!("{name} is not available, {next} is asked instead: {}", failure.message);
                     progress.writer.remark(&remark).await;
+                    progress.history.change_provider();
                     name = next;
                 }
                 None => return Err(failure.into()),
@@ -189,20 +200,24 @@ impl<'a> Call<'a> {
             // Small models of other servers need the schema more than the tools.
             let shares_prefix = R::SHARES_PREFIX && target.caches_prefixes();
             let gives_up_tools = R::SHARES_PREFIX && !shares_prefix && R::schema().is_some();
-            let has_tools = !self.tools.is_empty()
+            let conceded = provider.concessions.of(model);
+            let has_tools = !progress.tools.is_empty()
                 && !gives_up_tools
                 && facts.tools
-                && provider.able(model, FailureKind::Tools);
+                && !conceded.contains(&Concession::Tools);
             let rounds = self.shared.config.tuning.tool_rounds;
+            // The last answer must be one.
             let may_call_tools =
-                has_tools && progress.rounds < rounds && progress.repairs == 0 && self.io.may_go_on();
-            let able = !shares_prefix && facts.schema && provider.able(model, FailureKind::Schema);
+                has_tools && progress.rounds < rounds && progress.repairs < REPAIRS && self.io.may_go_on();
             let schema = R::schema().map(|schema| match provider.compatible() {
-                true => schema.bounded(bounds),
-                false => schema.plain(),
+                true if !conceded.contains(&Concession::Bounds) => schema.bounded(bounds),
+                _ => schema.plain(),
             });
+            let able = schema.as_ref().filter(|_| !shares_prefix && facts.schema);
+            let (format, given_up) = form(able, &conceded, provider.compatible());
             // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
-            let demanded = able && (!has_tools || provider.schema_with_tools());
+            let demanded =
+                matches!(format, Format::Schema(_)) && (!has_tools || provider.schema_with_tools());
             let written = schema.as_ref().filter(|_| !demanded).map(ToString::to_string);
             let forked = self.fork.fit(progress.budget, facts.cache_marks);
             let setting =
@@ -218,32 +233,43 @@ impl<'a> Call<'a> {
             let mut request = cached(messages, &prompt.system, facts.cache_marks, goes_on);
             // Providers require the definitions of tools that an earlier message calls.
             if may_call_tools || progress.history.has_tool_calls() {
-                request = request.with_tools(cached_tools(&self.tools, facts.cache_marks));
+                request = request.with_tools(cached_tools(&progress.tools, facts.cache_marks));
             }
             let offered = request.tools.is_some();
+            let about_tokens = (forked.tokens + progress.history.about_tokens(&prompt)) as u64;
             let question = Question {
                 model,
                 request,
-                schema: schema.filter(|_| able && (!may_call_tools || provider.schema_with_tools())),
+                format: match !may_call_tools || provider.schema_with_tools() {
+                    true => format,
+                    false => Format::Free,
+                },
                 may_call_tools,
                 output_limit: target.output_limit,
                 api: facts.api,
                 reasons: facts.reasons(self.effort),
                 effort: self.effort.filter(|_| facts.reasoning != Reasoning::Never),
-                about_tokens: (forked.tokens + progress.history.about_tokens(&prompt)) as u64,
+                about_tokens,
             };
-            let demands = question.schema.is_some();
+            let demands = question.format != Format::Free;
             let turn = match provider.ask(question, &mut progress.writer).await {
                 Ok(turn) => turn,
                 Err(failure) => match failure.kind {
                     FailureKind::Schema if demands => {
-                        tracing::info!(%model, "no schemas there; it stands in the prompt: {}", failure.message);
-                        provider.note_unable(model, FailureKind::Schema);
+                        // A server that names the type knows no schemas at all.
+                        let knows_none = failure.message.contains("json_schema");
+                        let given_up = given_up.filter(|c| *c == Concession::JsonObject || !knows_none);
+                        let given_up = given_up.unwrap_or(Concession::Schema);
+                        provider.concede(model, given_up, &failure, &mut progress.writer).await;
                         continue;
                     }
-                    FailureKind::Tools if offered && !progress.history.has_tool_calls() => {
-                        tracing::info!(%model, "no tools there: {}", failure.message);
-                        provider.note_unable(model, FailureKind::Tools);
+                    FailureKind::NoTools if offered => {
+                        provider.concede(model, Concession::Tools, &failure, &mut progress.writer).await;
+                        progress.history.retell();
+                        continue;
+                    }
+                    FailureKind::Tools if offered => {
+                        progress.offer_fewer_tools(&failure).await;
                         continue;
                     }
                     FailureKind::TooLong if !progress.shortened => {
@@ -276,10 +302,15 @@ impl<'a> Call<'a> {
                 progress.history.called(turn.content, outcomes);
                 continue;
             }
+            let ignored = ignored_prompt(target, &turn, about_tokens);
+            if let Some(remark) = &ignored {
+                tracing::warn!(%model, "{remark}");
+                progress.writer.remark(remark).await;
+            }
             let shown = progress.writer.wrote();
             let completed = R::NAMES_DOCUMENTS.then(|| progress.delivery.complete(&turn.text)).flatten();
-            let conversation =
-                Conversation { prompt: &prompt, messages: asked, with_tools: offered, answer: &turn.text };
+            let tools = if offered { progress.tools.clone() } else { Vec::new() };
+            let conversation = Conversation { prompt: &prompt, messages: asked, tools, answer: &turn.text };
             let read = match completed {
                 None => R::read(&turn.text, input, shown),
                 Some((answer, wanted)) => match R::read(&answer, input, shown) {
@@ -305,6 +336,10 @@ impl<'a> Call<'a> {
                 }
                 Err(errors) => errors,
             };
+            if let Some(remark) = ignored {
+                // It would not read the errors either.
+                return Err(RoleError::new(RoleErrorKind::Rejected, remark));
+            }
             self.repair::<R>(target, &turn, errors, written.as_deref(), progress)?;
         }
     }
@@ -318,27 +353,22 @@ impl<'a> Call<'a> {
         schema: Option<&str>,
         progress: &mut Progress<'a>,
     ) -> Result<(), RoleError> {
-        match &turn.stop {
-            Some(StopReason::ContentFilter(_)) => {
-                errors.insert(0, "a content filter ended the answer".into())
-            }
-            _ if !turn.tool_calls.is_empty() => {
-                errors.insert(0, "no more tools can be called: answer with what you know".into());
-            }
-            _ => {}
+        if let Some(why) = turn.broken_off() {
+            errors.insert(0, why);
+        } else if !turn.tool_calls.is_empty() {
+            errors.insert(0, "no more tools can be called: answer with what you know".into());
         }
         if progress.repairs == REPAIRS {
             let what = errors.join("; ");
             let what = prefix(&what, 1_000);
             let name = &target.name;
             let message = format!("{name} gave no usable answer in {} tries: {what}", REPAIRS + 1);
-            return Err(RoleError::new(R::GIVEN_UP, target.provider.redact(&message)));
+            return Err(RoleError::new(R::GIVEN_UP, target.provider.site.redact(&message)));
         }
         progress.repairs += 1;
-        let cut = matches!(turn.stop, Some(StopReason::MaxTokens(_)));
         let repair = Repair {
             errors: &errors,
-            cut,
+            cut: turn.is_cut(),
             limit: self.bounds_of(target).output_tokens,
             schema,
             whole: R::WHOLE,
@@ -372,7 +402,7 @@ impl<'a> Call<'a> {
         if price.is_none() {
             prices::warn_unknown(&match target.provider.compatible() {
                 // Another server may use the name of a known model for something else.
-                true => format!("{model} at {}", target.provider.shown()),
+                true => format!("{model} at {}", target.provider.site.shown()),
                 false => model.clone(),
             });
         }
@@ -389,6 +419,61 @@ impl<'a> Call<'a> {
         };
         self.io.usage(usage).await;
     }
+}
+
+impl Progress<'_> {
+    /// The provider refused the tools of a request: the rest of the call does without those that it named.
+    async fn offer_fewer_tools(&mut self, failure: &Failure) {
+        /// Refusals before the call does without tools.
+        const REFUSALS: u32 = 3;
+        let before = self.tools.len();
+        self.tools_refused += 1;
+        match self.tools_refused {
+            REFUSALS => self.tools.clear(),
+            _ => toolbox::drop_refused(&failure.message, &mut self.tools),
+        }
+        if self.tools.is_empty() {
+            self.history.retell();
+        }
+        let remark = format!("{} of {before} tools are offered: {}", self.tools.len(), failure.message);
+        tracing::warn!("{remark}");
+        self.writer.remark(&remark).await;
+    }
+}
+
+/// What the provider is to enforce of `schema`, and what is given up if it refuses that. A server of another than the
+/// provider may know no bounds, or JSON only.
+fn form(
+    schema: Option<&Value>,
+    conceded: &BTreeSet<Concession>,
+    compatible: bool,
+) -> (Format, Option<Concession>) {
+    let Some(schema) = schema else { return (Format::Free, None) };
+    let refused = |concession| conceded.contains(&concession);
+    let enforced = Format::Schema(schema.clone());
+    match () {
+        () if refused(Concession::JsonObject) || refused(Concession::Schema) && !compatible => {
+            (Format::Free, None)
+        }
+        () if refused(Concession::Schema) => (Format::Object, Some(Concession::JsonObject)),
+        () if refused(Concession::Bounds) || !compatible => (enforced, Some(Concession::Schema)),
+        () => (enforced, Some(Concession::Bounds)),
+    }
+}
+
+/// What to say if the server counts far fewer tokens of a prompt than it was sent: it has cut the prompt silently.
+fn ignored_prompt(target: &Target, turn: &Turn, about_tokens: u64) -> Option<String> {
+    /// Fewer say nothing: some servers do not count what they have cached.
+    const TOLD: u64 = 2_000;
+    let read = turn.tokens.filter(|_| target.provider.compatible())?.input;
+    (read >= TOLD && read.saturating_mul(2) < about_tokens).then(|| {
+        format!(
+            "{} has read {read} of about {about_tokens} tokens of the prompt: raise the context there (Ollama: \
+             OLLAMA_CONTEXT_LENGTH), or set \"context\" of {} in TREE_AGENT_MODEL_TABLE",
+            target.provider.site.shown(),
+            target.name
+        )
+    })
 }
 
 /// A request of these messages. `marks`: what comes before the last message is to be cached, and with `goes_on` that

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use genai::chat::{ChatMessage, StopReason};
+use genai::chat::{ChatMessage, Tool};
 use serde_json::{Map, Value};
 use tree_agent_contract::limits;
 use tree_agent_contract::role::RoleError;
@@ -13,7 +13,7 @@ use super::ask::{Call, Target, cached, cached_tools};
 use super::failure::{Failure, FailureKind};
 use super::material::line;
 use super::prompt::{DocumentPrompt, Prompt};
-use super::provider::{Question, Turn};
+use super::protocol::{Format, Question, Turn};
 use super::stream::ScratchpadWriter;
 use super::table::Reasoning;
 use super::{json, tokens};
@@ -22,8 +22,8 @@ use super::{json, tokens};
 pub(super) const TEXTS: u32 = 8;
 /// Answers that one document may take.
 const PIECES: u32 = 4;
-/// Ends a document that needed more.
-const CUT: &str = "\n\n*The text ends here, because it reached the limit of its length.*\n";
+/// Why a document ends that needed more.
+const LIMIT: &str = "it reached the limit of its length";
 
 /// A document that an answer names without its text.
 pub(super) struct Wanted {
@@ -46,13 +46,18 @@ impl Delivery {
         let mut missing = Vec::new();
         for artifact in object.get_mut("artifacts").and_then(Value::as_array_mut).into_iter().flatten() {
             let Value::Object(artifact) = artifact else { continue };
-            if text(artifact, "type") != "document" || !text(artifact, "documentMarkdown").trim().is_empty() {
+            if text(artifact, "type") != "document" {
+                continue;
+            }
+            if !text(artifact, MARKDOWN).trim().is_empty() {
+                let own = document_in(text(artifact, MARKDOWN));
+                artifact.insert(MARKDOWN.to_owned(), own.into());
                 continue;
             }
             let label = text(artifact, "label").trim().to_owned();
             match self.texts.get(&label) {
                 Some(known) => {
-                    artifact.insert("documentMarkdown".to_owned(), known.as_str().into());
+                    artifact.insert(MARKDOWN.to_owned(), known.as_str().into());
                 }
                 None => missing.push(Wanted { title: line(text(artifact, "title")), label }),
             }
@@ -70,8 +75,8 @@ pub(super) struct Conversation<'a> {
     pub(super) prompt: &'a Prompt,
     /// The messages up to the answer.
     pub(super) messages: Vec<ChatMessage>,
-    /// Providers require the definitions of tools that an earlier message calls.
-    pub(super) with_tools: bool,
+    /// Those that were offered: providers require the definitions of tools that an earlier message calls.
+    pub(super) tools: Vec<Tool>,
     /// The answer that names the documents.
     pub(super) answer: &'a str,
 }
@@ -88,9 +93,9 @@ impl Call<'_> {
         for Wanted { label, title } in wanted {
             let mut writer = ScratchpadWriter::of_text(self.io);
             let (mut body, mut pieces) = (String::new(), 0);
-            let is_whole = loop {
+            let cut = loop {
                 if pieces == PIECES || delivery.asked == TEXTS || !self.io.may_ask() {
-                    break false;
+                    break Some(LIMIT.to_owned());
                 }
                 (pieces, delivery.asked) = (pieces + 1, delivery.asked + 1);
                 let demand = DocumentPrompt { label: &line(&label), title: &title, cut: false }.render()?;
@@ -106,24 +111,26 @@ impl Call<'_> {
                 let turn = match self.text(target, conversation, messages, &mut writer).await {
                     Ok(turn) => turn,
                     // A conversation that is too long for the model ends the text.
-                    Err(failure) if failure.kind == FailureKind::TooLong => break false,
+                    Err(failure) if failure.kind == FailureKind::TooLong => break Some(LIMIT.to_owned()),
                     Err(failure) => return Ok(Err(failure)),
                 };
                 self.record(target, &turn, " (document)", Vec::new(), || asked).await;
                 body.push_str(&turn.text);
-                if !matches!(turn.stop, Some(StopReason::MaxTokens(_)))
-                    || body.len() >= limits::DOCUMENT_BYTES
-                {
-                    break body.len() <= limits::DOCUMENT_BYTES;
+                if let Some(why) = turn.broken_off() {
+                    break Some(why);
+                }
+                if !turn.is_cut() || body.len() >= limits::DOCUMENT_BYTES {
+                    break (body.len() > limits::DOCUMENT_BYTES).then(|| LIMIT.to_owned());
                 }
             };
-            let mut body = format!("{}\n", unfenced(&body));
+            let mut body = format!("{}\n", document_in(&body));
             if body.trim().is_empty() {
                 continue;
             }
-            if !is_whole {
-                body.truncate(prefix(&body, limits::DOCUMENT_BYTES - CUT.len()).len());
-                body.push_str(CUT);
+            if let Some(why) = cut {
+                let end = format!("\n\n*The text ends here: {why}.*\n");
+                body.truncate(prefix(&body, limits::DOCUMENT_BYTES - end.len()).len());
+                body.push_str(&end);
             }
             delivery.texts.insert(label, body);
         }
@@ -141,13 +148,13 @@ impl Call<'_> {
         let about_tokens = size_of(&conversation.prompt.system, &messages) as u64;
         let facts = &target.facts;
         let mut request = cached(messages, &conversation.prompt.system, facts.cache_marks, true);
-        if conversation.with_tools {
-            request = request.with_tools(cached_tools(&self.tools, facts.cache_marks));
+        if !conversation.tools.is_empty() {
+            request = request.with_tools(cached_tools(&conversation.tools, facts.cache_marks));
         }
         let question = Question {
             model: &target.name.model,
             request,
-            schema: None,
+            format: Format::Free,
             may_call_tools: false,
             output_limit: target.output_limit,
             api: facts.api,
@@ -165,18 +172,67 @@ pub(super) fn size_of(system: &str, messages: &[ChatMessage]) -> usize {
     tokens::count(system) + messages.iter().map(size).sum::<usize>()
 }
 
-/// `text` without a code fence around the whole of it. Without a language, a fence inside may be its end.
-fn unfenced(text: &str) -> &str {
+/// The document in `text`, without what some models put round it: their JSON object, notes, a code fence, a sentence.
+fn document_in(text: &str) -> String {
     let text = text.trim().trim_start_matches('\u{feff}');
+    if text.starts_with('{') || text.starts_with("```json") {
+        let Ok(object) = json::object(text) else { return text.to_owned() };
+        let own = || object.get("artifacts")?.as_array()?.iter().find_map(|artifact| artifact.get(MARKDOWN));
+        return match object.get(MARKDOWN).or_else(own).and_then(Value::as_str) {
+            Some(inside) => inside.trim().to_owned(),
+            // The answer itself once more holds no text.
+            None if is_answer(&object) => String::new(),
+            None => text.to_owned(),
+        };
+    }
+    let text = match text.rfind("\n{") {
+        Some(at) if json::object(&text[at..]).is_ok_and(|object| is_answer(&object)) => {
+            text[..at].trim_end().trim_end_matches("```json").trim_end()
+        }
+        _ => text,
+    };
+    unfenced(without_preamble(text)).to_owned()
+}
+
+/// The key of a document's text.
+const MARKDOWN: &str = "documentMarkdown";
+
+/// True if `object` has keys of the answers that roles are asked for.
+fn is_answer(object: &Map<String, Value>) -> bool {
+    ["scratchpad", "appendMarkdown", "artifacts", "result"].iter().any(|key| object.contains_key(*key))
+}
+
+/// `text` without a sentence that announces the document, such as `Here it is:`, in front of a heading or a fence.
+fn without_preamble(text: &str) -> &str {
+    /// Bytes of the longest one.
+    const LONGEST: usize = 160;
+    match text.split_once('\n') {
+        Some((first, rest))
+            if first.trim_end().ends_with(':')
+                && first.len() <= LONGEST
+                && rest.trim_start().starts_with(['#', '`'])
+                && !first.starts_with('#') =>
+        {
+            rest.trim_start()
+        }
+        _ => text,
+    }
+}
+
+/// `text` without a code fence around the whole of it, and a remark behind that fence. Without a language, a fence inside
+/// may be its end.
+fn unfenced(text: &str) -> &str {
     let Some((language, rest)) = text.strip_prefix("```").and_then(|rest| rest.split_once('\n')) else {
         return text;
     };
-    let Some(inside) = rest.strip_suffix("```") else { return text };
+    let language = language.trim();
+    let is_markdown = matches!(language, "markdown" | "md");
+    let Some((inside, behind)) = rest.rsplit_once("```") else { return text };
     let fences = inside.matches("```").count();
-    match language.trim() {
-        "markdown" | "md" if fences.is_multiple_of(2) => inside.trim(),
-        "" if fences == 0 => inside.trim(),
-        _ => text,
+    let is_remark = behind.trim().is_empty() || is_markdown && behind.trim().lines().count() == 1;
+    match fences.is_multiple_of(2) && is_remark && (is_markdown || language.is_empty() && fences == 0) {
+        true => inside.trim(),
+        false => text,
     }
 }
 
@@ -203,12 +259,31 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fence_round_the_whole_text_is_taken_off() {
-        assert_eq!(unfenced("```markdown\n# A\n\n```\ncode\n```\n```\n"), "# A\n\n```\ncode\n```");
-        for kept in
-            ["# A\n\n```\ncode\n```", "```\ncode\n```\n\ntext\n\n```\ncode\n```", "```rust\ncode\n```", ""]
-        {
-            assert_eq!(unfenced(kept), kept);
+    fn what_models_put_round_a_document_is_taken_off() {
+        for text in [
+            "# A\n\nText.",
+            "```markdown\n# A\n\nText.\n```\n",
+            "Sure! Here is the document:\n\n```md\n# A\n\nText.\n```\n\nLet me know if you need changes.",
+            "Here it is:\n\n# A\n\nText.",
+            "{\"documentMarkdown\": \"# A\\n\\nText.\"}",
+            "```json\n{\"artifacts\": [{\"type\": \"document\", \"documentMarkdown\": \"# A\\n\\nText.\"}]}\n```",
+            "# A\n\nText.\n\n{\"scratchpad\": {\"appendMarkdown\": \"- noted\"}}",
+            "# A\n\nText.\n\n```json\n{\"scratchpad\": {\"appendMarkdown\": \"- noted\"}}\n```",
+        ] {
+            assert_eq!(document_in(text), "# A\n\nText.", "{text}");
+        }
+        assert_eq!(document_in("{\"scratchpad\": {}, \"artifacts\": []}"), "");
+        assert_eq!(document_in("```markdown\n# A\n\n```\ncode\n```\n```\n"), "# A\n\n```\ncode\n```");
+        for kept in [
+            "# A\n\n```\ncode\n```",
+            "```\ncode\n```\n\ntext\n\n```\ncode\n```",
+            "```rust\ncode\n```",
+            "{\"port\": 80}",
+            "# A\n\n```json\n{\"port\": 80}\n```",
+            "The ports are:\n\n- 80",
+            "",
+        ] {
+            assert_eq!(document_in(kept), kept);
         }
     }
 }

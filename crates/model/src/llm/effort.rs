@@ -40,6 +40,11 @@ impl Effort {
         }
     }
 
+    /// Its name, which is also OpenAI's.
+    pub(super) fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, effort)| *effort == self).map_or("medium", |(name, _)| name)
+    }
+
     /// The same in the words of the client library.
     pub(super) const fn asked(self) -> ReasoningEffort {
         match self {

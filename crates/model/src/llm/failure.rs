@@ -1,13 +1,14 @@
 //! Failures of requests, classified by what to do about them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use genai::adapter::AdapterKind;
 use genai::webc;
+use reqwest::header::HeaderMap;
 use tree_agent_contract::error::root_cause;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
-use super::provider::Provider;
+use super::site::Site;
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,7 +42,11 @@ pub(super) enum FailureKind {
     /// The provider cannot enforce a schema, or not this one.
     Schema,
     /// The model cannot call tools.
+    NoTools,
+    /// Something about the tools of this request.
     Tools,
+    /// A parameter of the request.
+    Parameter(&'static str),
     /// The account may not see what the model thinks.
     Thoughts,
     /// The prompt exceeds the context of the model.
@@ -81,12 +86,11 @@ impl From<Failure> for RoleError {
         use FailureKind as K;
         let kind = match failure.kind {
             K::Key | K::Permission | K::Quota | K::Redirect => RoleErrorKind::Rejected,
-            K::NoModel | K::Schema | K::Tools | K::Thoughts | K::TooLong | K::Refused => {
-                RoleErrorKind::Rejected
-            }
+            K::NoModel | K::Schema | K::NoTools | K::Tools | K::Parameter(_) => RoleErrorKind::Rejected,
+            K::Thoughts | K::TooLong | K::Refused => RoleErrorKind::Rejected,
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
             K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
-            // Nothing was attempted, and that says nothing about the provider.
+            // Nothing was attempted, and that says nothing about the site.
             K::Limited => RoleErrorKind::Unreachable,
             K::Stalled => RoleErrorKind::Timeout,
             K::TooLarge => RoleErrorKind::InvalidOutput,
@@ -97,18 +101,18 @@ impl From<Failure> for RoleError {
 }
 
 /// Classifies an error of the client library.
-pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
+pub(super) fn classify(error: &genai::Error, site: &Site) -> Failure {
     if let genai::Error::WebStream { error, .. } = error {
         if let Some(inner) = error.downcast_ref::<genai::Error>() {
-            return classify(inner, provider);
+            return classify(inner, site);
         }
         if let Some(inner) = error.downcast_ref::<reqwest::Error>() {
-            return connection(inner, provider);
+            return connection(inner, site);
         }
-        return Failure::new(FailureKind::Broken, format!("the answer of {} broke off", provider.shown()));
+        return Failure::new(FailureKind::Broken, format!("the answer of {} broke off", site.shown()));
     }
     if let genai::Error::WebModelCall { webc_error: webc::Error::Reqwest(inner), .. } = error {
-        return connection(inner, provider);
+        return connection(inner, site);
     }
     let body = match error {
         genai::Error::HttpError { body, .. } => body.clone(),
@@ -118,7 +122,7 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
         // An event without a candidate and without an error means that Gemini blocked the prompt. The client library
         // does not keep the reason.
         genai::Error::ChatResponse { body, .. } if body.get("finishReason").is_some() => {
-            let message = format!("{} gave no answer: it blocked the prompt", provider.shown());
+            let message = format!("{} gave no answer: it blocked the prompt", site.shown());
             return Failure::new(FailureKind::Refused, message);
         }
         genai::Error::ChatResponse { body, .. } => body.to_string(),
@@ -126,22 +130,22 @@ pub(super) fn classify(error: &genai::Error, provider: &Provider) -> Failure {
         genai::Error::StreamParse { model_iden, serde_error }
             if model_iden.adapter_kind == AdapterKind::OpenAIResp =>
         {
-            return provider.refusal(None, &serde_error.to_string());
+            return site.refusal(None, &serde_error.to_string());
         }
         genai::Error::StreamParse { .. } => {
-            let message = format!("{} sent something that is no event of an answer", provider.shown());
+            let message = format!("{} sent something that is no event of an answer", site.shown());
             return Failure::new(FailureKind::Broken, message);
         }
         // Other errors may quote the request, so they are cut and redacted like a body.
-        other => return provider.refusal(None, &other.to_string()),
+        other => return site.refusal(None, &other.to_string()),
     };
-    let mut failure = provider.refusal(error.status().map(|s| s.as_u16()), &body);
+    let mut failure = site.refusal(error.status().map(|s| s.as_u16()), &body);
     failure.retry_after = error.headers().and_then(retry_after).or_else(|| retry_delay(&body));
     failure
 }
 
-/// A request to `provider` that had no complete answer.
-pub(super) fn connection(error: &reqwest::Error, provider: &Provider) -> Failure {
+/// A request to `site` that had no complete answer.
+pub(super) fn connection(error: &reqwest::Error, site: &Site) -> Failure {
     let (kind, what) = if error.is_connect() || error.is_timeout() {
         (FailureKind::Unreachable, "cannot be reached")
     } else {
@@ -152,7 +156,7 @@ pub(super) fn connection(error: &reqwest::Error, provider: &Provider) -> Failure
         true => "it neither accepts nor refuses the connection".to_owned(),
         false => root_cause(error),
     };
-    Failure::new(kind, provider.redact(&format!("{} {what}: {cause}", provider.shown())))
+    Failure::new(kind, site.redact(&format!("{} {what}: {cause}", site.shown())))
 }
 
 /// Classifies a refusal by its HTTP status and the words of its body. Providers agree on few statuses, so the words
@@ -169,32 +173,51 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
     if says(&["insufficient permissions", "missing scopes", "permission_denied", "permission_error"]) {
         return FailureKind::Permission;
     }
+    let too_long = [
+        "context length",
+        "context_length",
+        "context size",
+        "context window",
+        "context_size",
+        "maximum context",
+        "prompt is too long",
+        "request too large",
+        "too many tokens",
+        "input token count",
+        "reduce the length",
+        "tokens must be reduced",
+    ];
     match status {
         Some(300..=399) => FailureKind::Redirect,
         Some(401) => FailureKind::Key,
         Some(402) => FailureKind::Quota,
         Some(403) => FailureKind::Permission,
+        // More tokens than a minute allows at all: waiting does not help.
+        Some(413) => FailureKind::TooLong,
+        Some(429) if says(&["request too large", "tokens must be reduced"]) => FailureKind::TooLong,
         Some(429 | 529) => FailureKind::Overloaded,
         Some(408) => FailureKind::Server,
-        _ if says(&[
-            "context length",
-            "context_length",
-            "context size",
-            "context window",
-            "context_size",
-            "maximum context",
-            "prompt is too long",
-            "too many tokens",
-            "input token count",
-            "reduce the length",
-        ]) =>
-        {
-            FailureKind::TooLong
-        }
+        _ if says(&too_long) => FailureKind::TooLong,
         None if says(&["overloaded", "rate_limit", "rate limit", "resource_exhausted"]) => {
             FailureKind::Overloaded
         }
         Some(500..) | None if !says(&["invalid_request_error"]) => FailureKind::Server,
+        _ if says(&[
+            "not support tool",
+            "not support function",
+            "support tool use",
+            "tool use is not supported",
+            "tools are not supported",
+            "tools is not supported",
+            "enable-auto-tool-choice",
+            "tool role is not supported",
+        ]) =>
+        {
+            FailureKind::NoTools
+        }
+        _ if says(&["tools[", "tools.", "'tools'", "tools may be", "function.parameters"]) => {
+            FailureKind::Tools
+        }
         _ if says(&[
             "reasoning.summary",
             "reasoning summary",
@@ -208,6 +231,7 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
         _ if says(&[
             "response_format",
             "json_schema",
+            "json_object",
             "output_config",
             "output_format",
             "responsejsonschema",
@@ -226,11 +250,46 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
     }
 }
 
-/// `retry-after` in seconds, or `retry-after-ms`. Dates are ignored, because clocks may differ.
-fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1_000.0).or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+/// How long the headers of a refusal ask to wait: `retry-after` in seconds or as a date, `retry-after-ms`, or the
+/// latest `x-ratelimit-reset-…` of a limit that is used up.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let seconds = |n: f64| Duration::try_from_secs_f64(n.max(0.0)).ok();
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    // Clocks may differ, so a date counts from the time of the server.
+    let date = || {
+        let at = httpdate::parse_http_date(text("retry-after")?).ok()?;
+        let now = text("date").and_then(|date| httpdate::parse_http_date(date).ok());
+        Some(at.duration_since(now.unwrap_or_else(SystemTime::now)).unwrap_or_default())
+    };
+    let reset = |of: &str| {
+        let left = text(&format!("x-ratelimit-remaining{of}")).is_none_or(|left| left == "0");
+        text(&format!("x-ratelimit-reset{of}")).filter(|_| left).and_then(span)
+    };
+    number("retry-after-ms")
+        .and_then(|ms| seconds(ms / 1_000.0))
+        .or_else(|| number("retry-after").and_then(seconds))
+        .or_else(date)
+        .or_else(|| ["", "-requests", "-tokens"].into_iter().filter_map(reset).max())
+}
+
+/// A span of time such as `1m30s`, `250ms`, `3.2s` or `7`, which are seconds. None for a time of day.
+fn span(text: &str) -> Option<Duration> {
+    let mut seconds = 0.0;
+    let text = text.replace("ms", "u");
+    for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
+        let unit = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let number: f64 = part.strip_suffix(unit)?.parse().ok()?;
+        seconds += number
+            * match unit {
+                "h" => 3_600.0,
+                "m" => 60.0,
+                "s" | "" => 1.0,
+                "u" => 0.001,
+                _ => return None,
+            };
+    }
+    Duration::try_from_secs_f64(seconds).ok().filter(|span| span.as_secs() < 86_400)
 }
 
 /// The `retryDelay` of a `google.rpc.RetryInfo` in a body, such as `"17s"` or `"0.25s"`.
@@ -277,7 +336,12 @@ mod tests {
             (400, "prompt is too long: 210000 tokens > 200000 maximum", K::TooLong),
             (400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported", K::Schema),
             (422, "unknown field output_config", K::Schema),
-            (400, "registry.ollama.ai/library/x does not support tools", K::Tools),
+            (400, "registry.ollama.ai/library/x does not support tools", K::NoTools),
+            (404, "No endpoints found that support tool use", K::NoTools),
+            (400, "Invalid 'tools[5].function.parameters': object schema missing properties", K::Tools),
+            (400, "At most 4 tools may be given", K::Tools),
+            (429, "Request too large for x: Limit 3000, Requested 4937. It must be reduced", K::TooLong),
+            (413, "<h1>413 Request Entity Too Large</h1>", K::TooLong),
             (404, "model not found", K::NoModel),
             (400, "Your organization must be verified to generate reasoning summaries", K::Thoughts),
             (400, "Unsupported parameter: 'reasoning.summary' is not supported", K::Thoughts),
@@ -301,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms() {
+    fn retry_after_is_read_in_every_form() {
         let headers = |name: &'static str, value: &'static str| {
             reqwest::header::HeaderMap::from_iter([(
                 reqwest::header::HeaderName::from_static(name),
@@ -311,6 +375,29 @@ mod tests {
         assert_eq!(retry_after(&headers("retry-after", "2")), Some(Duration::from_secs(2)));
         assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
         assert_eq!(retry_after(&headers("retry-after", "-3")), Some(Duration::ZERO));
-        assert_eq!(retry_after(&headers("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT")), None);
+        assert_eq!(retry_after(&headers("retry-after", "soon")), None);
+        let past = headers("retry-after", "Fri, 31 Dec 1999 23:59:59 GMT");
+        assert_eq!(retry_after(&past), Some(Duration::ZERO));
+        let mut both = headers("date", "Fri, 31 Dec 1999 23:59:50 GMT");
+        both.extend(past);
+        assert_eq!(retry_after(&both), Some(Duration::from_secs(9)), "by the server's clock");
+    }
+
+    #[test]
+    fn the_reset_of_a_limit_that_is_used_up_is_read() {
+        for (reset, remaining, wait) in [
+            ("3.2s", "0", Some(Duration::from_millis(3_200))),
+            ("1m30s", "0", Some(Duration::from_secs(90))),
+            ("250ms", "0", Some(Duration::from_millis(250))),
+            ("7", "0", Some(Duration::from_secs(7))),
+            ("3s", "12", None),
+            ("1764316800000", "0", None),
+            ("soon", "0", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-ratelimit-reset-requests", reset.parse().unwrap());
+            headers.insert("x-ratelimit-remaining-requests", remaining.parse().unwrap());
+            assert_eq!(retry_after(&headers), wait, "{reset} {remaining}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The messages of one call after the prompt, in a form that can still be shortened.
 
-use genai::chat::{ChatMessage, MessageContent, ToolResponse};
+use genai::chat::{ChatMessage, ContentPart, MessageContent, ToolResponse};
+use serde_json::Map;
 use tree_agent_contract::text::prefix;
 
 use super::prompt::Prompt;
@@ -23,9 +24,46 @@ enum Entry {
 }
 
 impl History {
-    /// Adds tool calls and their results.
+    /// Adds tool calls and their results. Strict servers take only objects as arguments, so whatever else the model
+    /// wrote goes back as an empty one, and the result says what was wrong.
     pub(super) fn called(&mut self, content: MessageContent, outcomes: Vec<Outcome>) {
+        let with_object = |part: ContentPart| match part {
+            ContentPart::ToolCall(mut call) => {
+                let outcome = outcomes.iter().find(|outcome| outcome.call_id == call.call_id);
+                call.fn_arguments = outcome.map_or_else(Map::new, |outcome| outcome.args.clone()).into();
+                ContentPart::ToolCall(call)
+            }
+            other => other,
+        };
+        let content = MessageContent::from_parts(content.into_iter().map(with_object).collect::<Vec<_>>());
         self.0.push(Entry::Tools(content, outcomes));
+    }
+
+    /// Tells the tool calls as text, for a model that turned out to take none.
+    pub(super) fn retell(&mut self) {
+        for entry in &mut self.0 {
+            if let Entry::Tools(_, outcomes) = entry {
+                let called: Vec<String> = outcomes.iter().map(Outcome::told).collect();
+                let results: Vec<String> = outcomes.iter().map(Outcome::marked).collect();
+                *entry = Entry::Answer(called.join("\n"), results.join("\n\n"));
+            }
+        }
+    }
+
+    /// Keeps only what every provider understands, because another one is asked from now on.
+    pub(super) fn change_provider(&mut self) {
+        for entry in &mut self.0 {
+            let Entry::Tools(content, _) = entry else { continue };
+            let kept = std::mem::take(content).into_iter().filter_map(|part| match part {
+                ContentPart::ToolCall(mut call) => {
+                    call.thought_signatures = None;
+                    Some(ContentPart::ToolCall(call))
+                }
+                ContentPart::Text(_) => Some(part),
+                _ => None,
+            });
+            *content = MessageContent::from_parts(kept.collect::<Vec<_>>());
+        }
     }
 
     /// Adds an unusable answer and our `reply`. Of several in a row only the last is kept, because its reply lists

@@ -35,11 +35,26 @@ pub(super) async fn offered(io: &RoleIo, only: Option<&str>) -> Result<Vec<Tool>
     Ok(specs.iter().filter(|spec| only.is_none_or(|name| spec.name() == name)).map(tool).collect())
 }
 
+/// Takes away the tools that a `refusal` is about: the one that it names by position or name, or those beyond the
+/// number that it names, or all.
+pub(super) fn drop_refused(refusal: &str, tools: &mut Vec<Tool>) {
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok();
+    let position = ["tools[", "tools."].iter().find_map(|mark| number(refusal.split_once(mark)?.1));
+    let named = || tools.iter().position(|tool| refusal.contains(&tool.name.to_string()));
+    if let Some(at) = position.filter(|at| *at < tools.len()).or_else(named) {
+        tools.remove(at);
+        return;
+    }
+    let mut numbers = refusal.split(|c: char| !c.is_ascii_digit()).filter_map(number);
+    tools.truncate(numbers.find(|n| (1..tools.len()).contains(n)).unwrap_or_default());
+}
+
 /// A call and its result.
 pub(super) struct Outcome {
-    call_id: String,
+    pub(super) call_id: String,
     name: String,
-    args: Map<String, Value>,
+    /// Empty if the model wrote no object.
+    pub(super) args: Map<String, Value>,
     ok: bool,
     answer: Value,
     /// Says that the question is not new.
@@ -50,9 +65,17 @@ pub(super) struct Outcome {
 
 impl Outcome {
     pub(super) fn response(&self) -> ToolResponse {
-        let marked = data(&self.text, &format!("tool {}", self.name));
-        ToolResponse::new(self.call_id.as_str(), self.remark.to_owned() + &marked)
-            .with_fn_name(self.name.as_str())
+        ToolResponse::new(self.call_id.as_str(), self.marked()).with_fn_name(self.name.as_str())
+    }
+
+    /// What the model is told of the result.
+    pub(super) fn marked(&self) -> String {
+        self.remark.to_owned() + &data(&self.text, &format!("tool {}", self.name))
+    }
+
+    /// The call as text.
+    pub(super) fn told(&self) -> String {
+        format!("I called {} with {}.", self.name, Value::Object(self.args.clone()))
     }
 
     /// The call as an action of the executor's output.
@@ -151,5 +174,26 @@ const fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Number(_) => "a number",
         _ => "a truth value",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_takes_away_as_little_as_it_asks_for() {
+        for (refusal, left) in [
+            ("Invalid 'tools[1].function.parameters': no properties (HTTP 400)", "alpha gamma delta"),
+            ("tools.3.name: too long", "alpha beta gamma"),
+            ("the tool 'gamma' is not allowed", "alpha beta delta"),
+            ("At most 2 tools may be given", "alpha beta"),
+            ("something about functions (HTTP 400)", ""),
+        ] {
+            let mut tools = ["alpha", "beta", "gamma", "delta"].map(Tool::new).to_vec();
+            drop_refused(refusal, &mut tools);
+            let names: Vec<String> = tools.iter().map(|tool| tool.name.to_string()).collect();
+            assert_eq!(names.join(" "), left, "{refusal}");
+        }
     }
 }

@@ -166,7 +166,8 @@ async fn a_stream_that_stalls_or_breaks_is_asked_again() {
 #[tokio::test]
 async fn where_schemas_are_unsupported_the_prompt_holds_the_schema() {
     let body = r#"{"error":{"message":"Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."}}"#;
-    let provider = Provider::new(vec![status(400, body), text(&two_steps()), text(&direct())]).await;
+    let none = status(400, r#"{"error":{"message":"response_format type json_object is unavailable"}}"#);
+    let provider = Provider::new(vec![status(400, body), none, text(&two_steps()), text(&direct())]).await;
     let service = Service::new(&served_by(&provider));
     let outcome = service.plan(&plan_input("Compare the parts")).await;
     assert_eq!(outcome.output().mode, PlannerMode::Plan);
@@ -175,7 +176,10 @@ async fn where_schemas_are_unsupported_the_prompt_holds_the_schema() {
     let asked = provider.asked();
     assert!(asked[0].body.get("response_format").is_some());
     assert!(!asked[0].said().contains("The schema of your answer"));
-    for later in &asked[1..] {
+    assert_eq!(asked[1].body["response_format"]["type"], "json_object", "the next simpler form");
+    assert!(asked[1].said().contains("The schema of your answer"));
+    assert_eq!(asked.len(), 4);
+    for later in &asked[2..] {
         assert!(later.body.get("response_format").is_none(), "it is not tried again");
         assert!(later.said().contains("The schema of your answer") && later.said().contains("modeReason"));
     }
