@@ -257,7 +257,7 @@ impl<'a> Call<'a> {
                 Err(failure) => match failure.kind {
                     FailureKind::Schema if demands => {
                         // A server that names the type knows no schemas at all.
-                        let knows_none = failure.message.contains("json_schema");
+                        let knows_none = failure.words.contains("json_schema");
                         let given_up = given_up.filter(|c| *c == Concession::JsonObject || !knows_none);
                         let given_up = given_up.unwrap_or(Concession::Schema);
                         provider.concede(model, given_up, &failure, &mut progress.writer).await;
@@ -430,7 +430,7 @@ impl Progress<'_> {
         self.tools_refused += 1;
         match self.tools_refused {
             REFUSALS => self.tools.clear(),
-            _ => toolbox::drop_refused(&failure.message, &mut self.tools),
+            _ => toolbox::drop_refused(&failure.words, &mut self.tools),
         }
         if self.tools.is_empty() {
             self.history.retell();

@@ -35,8 +35,10 @@ use super::tool_calls::ToolCalls;
 /// How long the counts of tokens may come after the end of an answer.
 const COUNTS: Duration = Duration::from_secs(2);
 /// Parameters that a server may not know. A request does without those that it refuses.
-const OPTIONAL: [&str; 5] =
-    ["stream_options", "tool_choice", "reasoning_effort", MAX_COMPLETION_TOKENS, MAX_TOKENS];
+const OPTIONAL: [&str; 6] =
+    ["stream_options", "tool_choice", "reasoning_effort", MAX_COMPLETION_TOKENS, MAX_TOKENS, SYSTEM];
+/// Some models have no system prompt: what it says then stands in the first message.
+const SYSTEM: &str = "system role";
 const MAX_TOKENS: &str = "max_tokens";
 /// The name of the same for models of OpenAI that reason.
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
@@ -71,8 +73,9 @@ impl Protocol for Chat {
         if !status.is_success() {
             let wait = retry_after(response.headers());
             let text = site.read_bounded(response).await?.map_err(failed)?;
-            let refused = |name: &&'static str| Some((text.find(*name)?, *name));
-            let sent = OPTIONAL.iter().filter(|name| body.get(**name).is_some());
+            let lower = text.to_lowercase();
+            let refused = |name: &&'static str| Some((lower.find(*name)?, *name));
+            let sent = OPTIONAL.iter().filter(|name| **name == SYSTEM || body.get(**name).is_some());
             let mut failure = site.refusal(Some(status.as_u16()), &text);
             // A message may name the parameter to use instead, but later.
             if matches!(status.as_u16(), 400 | 422)
@@ -155,7 +158,13 @@ fn body(question: &Question<'_>, conceded: &BTreeSet<Concession>) -> Value {
     }
     let system = question.request.system.as_ref().map(|text| json!({"role": "system", "content": text}));
     let messages = question.request.messages.iter().flat_map(message);
-    set("messages", system.into_iter().chain(messages).collect());
+    let mut messages: Vec<Value> = system.into_iter().chain(messages).collect();
+    if conceded.contains(&Concession::Parameter(SYSTEM)) && messages.len() > 1 {
+        let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+        let both = format!("{}\n\n{}", text(&messages[0]), text(&messages[1]));
+        messages.splice(0..2, [json!({"role": "user", "content": both})]);
+    }
+    set("messages", messages.into());
     match &question.format {
         Format::Free => {}
         Format::Object => set("response_format", json!({"type": "json_object"})),

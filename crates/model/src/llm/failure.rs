@@ -60,13 +60,15 @@ pub(super) enum FailureKind {
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
     pub(super) message: String,
+    /// The beginning of what the provider said, if it refused.
+    pub(super) words: String,
     /// How long the provider asks us to wait.
     pub(super) retry_after: Option<Duration>,
 }
 
 impl Failure {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None }
+        Self { kind, message: message.into(), words: String::new(), retry_after: None }
     }
 
     /// True if the same request may succeed a little later.

@@ -184,7 +184,11 @@ impl Provider {
                 self.concede(question.model, asked_for, &failure, writer).await;
                 continue;
             }
-            admission.failed(&failure);
+            match failure.kind {
+                // It answered, so it says nothing about other requests.
+                FailureKind::Broken => admission.succeeded(None),
+                _ => admission.failed(&failure),
+            }
             // Nobody accepts or refuses the connection. More attempts would only delay that the run says so.
             let took_long = begun.elapsed() >= CONNECT / 2;
             if failure.kind == FailureKind::Unreachable && may_begin_again && took_long {

@@ -117,6 +117,7 @@ impl Site {
         let kind = kind_of(status, body);
         let status = status.map_or_else(String::new, |s| format!(" (HTTP {s})"));
         let shown = self.shown();
+        let quoted = self.redact(prefix(&one_line(body), QUOTED));
         let message = match kind {
             // The body is not quoted, because some providers repeat the refused key.
             FailureKind::Key => {
@@ -132,7 +133,6 @@ impl Site {
                 )
             }
             _ => {
-                let quoted = self.redact(prefix(&one_line(body), QUOTED));
                 let variable = self.kind.key_variable();
                 match kind {
                     FailureKind::Quota => {
@@ -145,7 +145,7 @@ impl Site {
                 }
             }
         };
-        Failure::new(kind, message)
+        Failure { words: quoted, ..Failure::new(kind, message) }
     }
 
     pub(super) fn too_large(&self, limit: usize) -> Failure {
