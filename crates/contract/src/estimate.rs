@@ -148,10 +148,13 @@ impl Estimate {
             plan: may_plan.saturating_mul(plans),
             // Every node executes once. One with children may do so after a replan, and when that fails after each
             // further one.
-            execute: nodes.saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2))),
+            // A root that did its task itself may do so again for each plan that its verification asks for.
+            execute: nodes
+                .saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2)))
+                .saturating_add(u64::from(verified && nodes > 1 && plans > 1)),
             aggregate: may_have_children.saturating_mul(plans),
             // The root's answer to every plan.
-            verify: if verified && nodes > 1 { plans } else { 0 },
+            verify: if nodes > 1 { plans * u64::from(verified) } else { u64::from(verified) },
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, depth, calls, costs)

@@ -411,7 +411,7 @@ impl<'a> Decider<'a> {
         let delay = behaviour.retry.delay_ms(tries, at).min(behaviour.unreachable_max_ms);
         let is_provider = waiting::is_provider(&error);
         let is_blocked = self.state.node(at).status == NodeStatus::Blocked;
-        if !is_blocked || is_provider && !self.state.waiting().names(at, is_provider) {
+        if !is_blocked || is_provider && !self.state.waiting().names_provider(at) {
             let attempt = self.state.control(at).attempt;
             let message = Some(waiting::message(&error));
             self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));

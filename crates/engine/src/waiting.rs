@@ -9,6 +9,8 @@
 //! A provider that has worked may work again. One that has never answered in this run is most likely configured wrongly
 //! (its address, its port, its quota), and waiting would only hide that from the user.
 
+use std::collections::BTreeSet;
+
 use tree_agent_contract::event::NodeStatusChanged;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
@@ -26,6 +28,8 @@ pub(crate) struct Waiting {
     model_answered: bool,
     /// When a node was first blocked by a provider, in milliseconds on the run's clock, which a pause can stop.
     provider_blocked_ms: Option<u64>,
+    /// The places of the nodes that a provider blocks, as the log says.
+    by_provider: BTreeSet<usize>,
     /// The cause that the log named last, unless its node has moved on since.
     cause: Option<Cause>,
 }
@@ -34,7 +38,6 @@ pub(crate) struct Waiting {
 struct Cause {
     /// Place of the node.
     at: usize,
-    is_provider: bool,
     text: String,
 }
 
@@ -62,8 +65,11 @@ impl Waiting {
         };
         if is_provider {
             self.provider_blocked_ms.get_or_insert(clock_ms);
+            self.by_provider.insert(at);
+        } else {
+            self.by_provider.remove(&at);
         }
-        self.cause = Some(Cause { at, is_provider, text: text.to_owned() });
+        self.cause = Some(Cause { at, text: text.to_owned() });
     }
 
     /// A model answered for the node at `at`.
@@ -74,14 +80,15 @@ impl Waiting {
 
     /// The call that the node at `at` waited for was answered.
     pub(crate) fn moved_on(&mut self, at: usize) {
+        self.by_provider.remove(&at);
         if self.cause.as_ref().is_some_and(|cause| cause.at == at) {
             self.cause = None;
         }
     }
 
-    /// True if the log last named a cause of this kind for the node at `at`.
-    pub(crate) fn names(&self, at: usize, is_provider: bool) -> bool {
-        self.cause_of(at).is_some_and(|cause| cause.is_provider == is_provider)
+    /// True if the log says that a provider blocks the node at `at`.
+    pub(crate) fn names_provider(&self, at: usize) -> bool {
+        self.by_provider.contains(&at)
     }
 
     /// True when a provider that has never answered in this run has been waited for `patience_ms`.

@@ -358,8 +358,9 @@ impl RoleModel for Llm {
             let end = end_of(io, task.scratchpad_doc_id, &input.call).await;
             input.to_mut().call.scratchpad_tail = end;
         }
+        let passages = survey::passages(&input.call, io).await;
         let answer = call.ask::<ExecutorReply>(&input, |with, trimmer| {
-            context::executor(&input, with.tools, with.schema, trimmer)
+            context::executor(&input, &passages, with.tools, with.schema, trimmer)
         });
         let mut answered = answer.await?;
         answered.output.actions.splice(0..0, answered.actions);

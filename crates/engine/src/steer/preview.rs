@@ -132,6 +132,7 @@ fn of_node(state: &State, at: usize, add: &mut impl FnMut(CallKind, u32)) {
         Strategy::Tree | Strategy::Homework => {
             add(CallKind::Plan, u32::from(node.depth < state.budgets().max_depth));
             add(CallKind::Execute, 1);
+            add(CallKind::Verify, verified(state, at));
         }
     }
 }

@@ -66,7 +66,7 @@ impl Rules for Tree {
     fn answered(&self, d: &mut Decider<'_>, at: usize, output: CallOutput) {
         match output {
             CallOutput::Plan(out) => self.planned(d, at, out),
-            CallOutput::Execute(out) => executed(d, at, out),
+            CallOutput::Execute(out) => self.executed(d, at, out),
             CallOutput::Aggregate(out) => self.aggregated(d, at, out),
             CallOutput::Research(_) | CallOutput::Pick(_) | CallOutput::Verify(_) => {
                 unreachable!("a tree neither researches nor picks, and does not verify itself")
@@ -111,7 +111,8 @@ impl Rules for Tree {
     }
 
     fn may_replan(&self, state: &State, at: usize) -> bool {
-        state.control(at).bands().replans < state.budgets().max_replans_per_node
+        let (node, budgets) = (state.node(at), state.budgets());
+        node.depth < budgets.max_depth && state.control(at).bands().replans < budgets.max_replans_per_node
     }
 
     fn brief(&self, state: &State, at: usize, kind: CallKind, call: CallContext) -> CallInput {
@@ -224,13 +225,12 @@ impl Tree {
         d.return_result(at, out.artifacts, out.result);
         verified::then_complete(self, d, at);
     }
-}
 
-fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
-    d.append_scratchpad(at, &out.scratchpad.append_markdown);
-    let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
-    d.return_result(at, out.artifacts, out.result);
-    d.complete(at, evidence);
+    fn executed(&self, d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
+        d.append_scratchpad(at, &out.scratchpad.append_markdown);
+        d.return_result(at, out.artifacts, out.result);
+        verified::then_complete(self, d, at);
+    }
 }
 
 /// What the planner decided and why, for people.

@@ -16,7 +16,7 @@ use tree_agent_contract::text::{prefix, suffix};
 use super::material::line;
 use super::prompt::Prompt;
 use super::reading::Read;
-use super::survey::Survey;
+use super::survey::{Hit, Survey};
 use super::tokens;
 
 pub(super) use homework::planner as homework;
@@ -135,18 +135,23 @@ impl PromptTrimmer {
             let lost = shown.listing.drain(self.caps.listing..).map(|line| line.len()).sum();
             self.note("the list of documents", lost);
         }
-        if self.caps.passage == 0 && !shown.hits.is_empty() {
-            let lost = shown.hits.drain(..).map(|hit| hit.passage.len()).sum();
-            self.note("passages that a search found", lost);
+        shown.hits = self.passages(&survey.hits);
+        shown
+    }
+
+    /// What a search found.
+    fn passages(&mut self, hits: &[Hit]) -> Vec<Hit> {
+        if self.caps.passage == 0 && !hits.is_empty() {
+            self.note("passages that a search found", hits.iter().map(|hit| hit.passage.len()).sum());
+            return Vec::new();
         }
-        let documents = shown.hits.iter().map(|hit| PromptDocument {
+        self.documents.extend(hits.iter().map(|hit| PromptDocument {
             document_id: hit.id,
             offset: hit.offset,
             bytes: hit.passage.len() as u64,
             size: hit.size,
-        });
-        self.documents.extend(documents);
-        shown
+        }));
+        hits.to_vec()
     }
 
     pub(super) fn json(&mut self, text: &str) -> String {

@@ -63,6 +63,10 @@ struct Circuit {
     open_until: Option<Instant>,
     /// A probe is in flight.
     probing: bool,
+    /// The provider asked to wait until then, which is not long.
+    paused_until: Option<Instant>,
+    /// When the next one of those who wait for that may go on.
+    next: Option<Instant>,
     /// The message of the failure that opened it.
     why: String,
 }
@@ -121,6 +125,7 @@ impl Gate {
         // Nobody needs to wait for a permit to learn that.
         self.limits.check(tokens, patience)?;
         let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+        self.pause(model).await;
         // With the permit in hand: what is taken before would come all at once when permits are free again.
         let taken = self.limits.take(tokens, patience).await?;
         // The circuit may have opened in the meantime.
@@ -133,6 +138,22 @@ impl Gate {
     /// What a request of about `tokens` tokens waits for if that takes long.
     pub(super) fn long_wait(&self, tokens: u64) -> Option<Failure> {
         self.limits.check(tokens, PATIENCE).err()
+    }
+
+    /// Waits for as long as the provider has asked to. Those who wait go on one after the other.
+    async fn pause(&self, model: &str) {
+        const APART: Duration = Duration::from_millis(50);
+        let turn = || {
+            let mut circuits = self.circuits();
+            let circuit = circuits.get_mut(model)?;
+            let until = circuit.paused_until.filter(|until| *until > Instant::now())?;
+            let mine = circuit.next.map_or(until, |next| next.max(until));
+            circuit.next = Some(mine + APART);
+            Some(mine)
+        };
+        while let Some(turn) = turn() {
+            tokio::time::sleep_until(turn).await;
+        }
     }
 
     fn circuits(&self) -> MutexGuard<'_, HashMap<String, Circuit>> {
@@ -200,6 +221,7 @@ impl Admission<'_> {
         circuit.failures = circuit.failures.saturating_add(1);
         circuit.all_failures += 1;
         let asked = failure.retry_after.map(|wait| wait.min(LONGEST_WAIT));
+        circuit.paused_until = asked.map(|wait| Instant::now() + wait).or(circuit.paused_until);
         let asked = asked.filter(|&wait| wait > self.gate.open_for);
         let is_news = circuit.open_until.is_none() || was_probe || asked.is_some();
         let is_enough = circuit.failures >= self.gate.failures_to_open || was_probe || asked.is_some();
@@ -334,6 +356,20 @@ mod tests {
         assert!(gate.admit("m", 0, PATIENCE).await.is_err());
         tokio::time::advance(Duration::from_secs(2)).await;
         assert!(gate.admit("m", 0, PATIENCE).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_retry_after_is_kept_by_all_and_they_go_on_one_by_one() {
+        let gate = gate();
+        let busy = Failure { retry_after: Some(Duration::from_secs(5)), ..broken() };
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&busy);
+        let begun = Instant::now();
+        let request = || async {
+            gate.admit("m", 0, PATIENCE).await.unwrap().succeeded(None);
+            begun.elapsed()
+        };
+        let (first, second) = tokio::join!(request(), request());
+        assert!(first >= Duration::from_secs(5) && second > first, "{first:?} {second:?}");
     }
 
     #[tokio::test(start_paused = true)]

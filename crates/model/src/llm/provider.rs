@@ -146,7 +146,7 @@ impl Provider {
         question: Question<'_>,
         writer: &mut ScratchpadWriter<'_>,
     ) -> Result<Turn, Failure> {
-        let mut waits = self.retries.build();
+        let (mut waits, mut broke) = (self.retries.build(), false);
         // A call that has not asked yet can begin again. Later it would do its work twice, so it waits.
         let may_begin_again = !writer.has_asked();
         let mut patience = if may_begin_again { PATIENCE } else { Duration::MAX };
@@ -185,7 +185,8 @@ impl Provider {
                 continue;
             }
             match failure.kind {
-                // It answered, so it says nothing about other requests.
+                // It answered, so it says nothing about other requests. What breaks twice breaks for this prompt.
+                FailureKind::Broken if std::mem::replace(&mut broke, true) => return Err(failure),
                 FailureKind::Broken => admission.succeeded(None),
                 _ => admission.failed(&failure),
             }

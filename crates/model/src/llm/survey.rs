@@ -16,8 +16,10 @@ use crate::io::RoleIo;
 const PAGES: usize = 4;
 /// Lines of the folded list.
 const LINES: usize = 60;
-/// Hits of the search.
+/// Hits of the search for a plan.
 const HITS: usize = 8;
+/// Hits of the search for a worker.
+const PASSAGES: usize = 6;
 /// Bytes of the query, which a search accepts.
 const QUERY: usize = 1_000;
 /// Bytes of a path or of the description of a tool.
@@ -40,7 +42,6 @@ pub(super) struct Survey {
 /// A passage that the search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Hit {
-    #[serde(skip)]
     pub(super) id: DocumentId,
     #[serde(skip)]
     pub(super) offset: u64,
@@ -54,7 +55,7 @@ pub(super) struct Hit {
 impl Survey {
     /// Looks up what there is for the task of `call`. What cannot be looked up is left out: a plan is possible without.
     pub(super) async fn of(call: &CallContext, io: &RoleIo) -> Self {
-        let (documents, hits, tools) = futures::join!(documents(io), hits(call, io), tools(io));
+        let (documents, hits, tools) = futures::join!(documents(io), hits(call, HITS, io), tools(io));
         let (count, listing) = documents.unwrap_or_else(|error| unknown("the documents", &error));
         Self {
             count,
@@ -65,10 +66,15 @@ impl Survey {
     }
 }
 
+/// The passages that a search finds for the task of `call`, with which its worker begins.
+pub(super) async fn passages(call: &CallContext, io: &RoleIo) -> Vec<Hit> {
+    hits(call, PASSAGES, io).await.unwrap_or_else(|error| unknown("a search", &error))
+}
+
 fn unknown<T: Default>(what: &str, error: &ToolError) -> T {
     // Projects may not offer them.
     if !matches!(error, ToolError::UnknownTool { .. } | ToolError::Denied { .. }) {
-        tracing::warn!("the planner does without {what}: {error}");
+        tracing::warn!("the prompt does without {what}: {error}");
     }
     T::default()
 }
@@ -102,13 +108,13 @@ async fn documents(io: &RoleIo) -> Result<(String, Vec<String>), ToolError> {
     Ok((count, folded(paths, LINES)))
 }
 
-async fn hits(about: &CallContext, io: &RoleIo) -> Result<Vec<Hit>, ToolError> {
+async fn hits(about: &CallContext, most: usize, io: &RoleIo) -> Result<Vec<Hit>, ToolError> {
     let query = if about.depth == 0 { &about.objective } else { &about.title };
     let query = prefix(query.trim(), QUERY);
     if query.is_empty() {
         return Ok(Vec::new());
     }
-    let found = call(io, SEARCH_DOCUMENTS, json!({ "query": query, "limit": HITS })).await?;
+    let found = call(io, SEARCH_DOCUMENTS, json!({ "query": query, "limit": most })).await?;
     let hit = |row: &Value| {
         let headings = row["headings"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let place: Vec<&str> = row["path"].as_str().into_iter().chain(headings).collect();

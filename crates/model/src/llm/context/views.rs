@@ -12,7 +12,7 @@ use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings};
 use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render};
 use super::super::reading::Documents;
-use super::super::survey::Survey;
+use super::super::survey::{Hit, Survey};
 use super::PromptTrimmer;
 use super::homework::{self, Ended, Task};
 
@@ -244,12 +244,15 @@ struct ExecutorView {
     /// What it is in homework.
     task: Option<Task>,
     earlier: Vec<Child>,
+    /// What a search for the task finds.
+    passages: Vec<Hit>,
     left_out: Vec<String>,
 }
 
-/// The executor's prompt. `tools`: whether it is offered any.
+/// The executor's prompt, with the `passages` that a search finds for its task. `tools`: whether it is offered any.
 pub(in crate::llm) fn executor(
     input: &ExecuteInput,
+    passages: &[Hit],
     tools: bool,
     schema: Option<&str>,
     trimmer: &mut PromptTrimmer,
@@ -265,6 +268,7 @@ pub(in crate::llm) fn executor(
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         task: input.task.as_ref().map(|task| Task::of(task, &input.call.context.project_ids, trimmer)),
         earlier: input.earlier.iter().map(|child| Child::of(child, &Documents::new(), trimmer)).collect(),
+        passages: trimmer.passages(passages),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();

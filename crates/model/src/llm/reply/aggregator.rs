@@ -45,6 +45,7 @@ struct Next {
     /// True only when something decisive is missing that other steps could find.
     should_replan: bool,
     /// What the next plan should do.
+    #[schemars(length(max = 400))]
     replan_reason: Option<String>,
 }
 

@@ -96,7 +96,7 @@ struct Leaf {
     can_execute_directly: bool,
     complexity: Level,
     /// What stands in the way.
-    #[schemars(length(max = 5))]
+    #[schemars(length(max = 5), inner(length(max = 160)))]
     blockers: Vec<String>,
 }
 

@@ -99,6 +99,7 @@ pub(super) struct ResultReply {
     pub(super) summary: String,
     pub(super) success_assessment: Assessment,
     /// Label of the artifact to read first.
+    #[schemars(length(max = 40))]
     primary_artifact_label: Option<String>,
     parent_hint: Option<Hint>,
 }
@@ -109,6 +110,7 @@ pub(super) struct Assessment {
     /// Whether they are met.
     met: bool,
     /// What is missing.
+    #[schemars(length(max = 300))]
     notes: Option<String>,
 }
 
@@ -118,6 +120,7 @@ pub(super) struct Assessment {
 struct Hint {
     hint_type: Option<HintKind>,
     /// Labels of artifacts of this answer.
+    #[schemars(length(max = 4), inner(length(max = 40)))]
     artifact_labels: Vec<String>,
 }
 
