@@ -28,6 +28,8 @@ pub(crate) enum Answer {
     ToolsAt(u64, &'static str, String),
     /// Refuses.
     Status(u16, Vec<(&'static str, String)>, String),
+    /// Sends this body, of this type, with status 200.
+    Raw(&'static str, String),
     /// Streams this much, then nothing for ever.
     Stall(&'static str),
     /// Streams this event for ever, as fast as it is read.
@@ -168,11 +170,14 @@ type Shared = State<Arc<Mutex<Script>>>;
 
 fn take(script: &Mutex<Script>, headers: &HeaderMap, body: &[u8]) -> Answer {
     let body = serde_json::from_slice(body).expect("requests are JSON");
-    let mut script = script.lock().unwrap();
     let asked = Asked { body, headers: headers.clone() };
-    let next = script.answers.pop_front().or_else(|| script.always.clone());
-    let next = next.or_else(|| script.by_request.clone().map(|rule| rule(&asked)));
-    script.asked.push(asked);
+    let (next, rule) = {
+        let mut script = script.lock().unwrap();
+        script.asked.push(asked.clone());
+        (script.answers.pop_front().or_else(|| script.always.clone()), script.by_request.clone())
+    };
+    // Without the lock: a rule may fail its test.
+    let next = next.or_else(|| rule.map(|rule| rule(&asked)));
     next.unwrap_or_else(|| status(500, "the test has no answer for this request"))
 }
 
@@ -259,6 +264,7 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
     let mut usage = true;
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
+        Answer::Raw(kind, body) => return Ok(([("content-type", kind)], body).into_response()),
         Answer::Text(text, why) => {
             events.extend(pieces(&text).iter().map(|piece| delta(json!({"content": piece}))));
             finish = why;
@@ -350,6 +356,7 @@ async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Res
     };
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
+        Answer::Raw(kind, body) => return Ok(([("content-type", kind)], body).into_response()),
         Answer::Text(text, why) => {
             events.extend(block(0, start, texts(&text)));
             if why == "length" {

@@ -26,6 +26,7 @@ pub(super) async fn generate(
     let texts = |text: &str| pieces(text).into_iter().map(|piece| json!({"text": piece})).collect::<Vec<_>>();
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
+        Answer::Raw(kind, body) => return Ok(([("content-type", kind)], body).into_response()),
         Answer::Text(_, "blocked") => {
             let feedback = json!({"promptFeedback": {"blockReason": "SAFETY", "safetyRatings": [
                 {"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": true}]},

@@ -22,6 +22,7 @@ pub(super) async fn responses(
     let mut error = Value::Null;
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
+        Answer::Raw(kind, body) => return Ok(([("content-type", kind)], body).into_response()),
         Answer::Text(text, "failed") => {
             last = ("response.failed", "failed");
             error = json!({"code": "server_error", "message": text});
