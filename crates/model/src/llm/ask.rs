@@ -216,8 +216,8 @@ impl<'a> Call<'a> {
             let able = schema.as_ref().filter(|_| !shares_prefix && facts.schema);
             let (format, given_up) = form(able, &conceded, provider.compatible());
             // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
-            let demanded =
-                matches!(format, Format::Schema(_)) && (!has_tools || provider.schema_with_tools());
+            let demanded = matches!(format, Format::Strict(_) | Format::Bounded(_))
+                && (!has_tools || provider.schema_with_tools());
             let written = schema.as_ref().filter(|_| !demanded).map(ToString::to_string);
             let forked = self.fork.fit(progress.budget, facts.cache_marks);
             let setting =
@@ -450,14 +450,15 @@ fn form(
 ) -> (Format, Option<Concession>) {
     let Some(schema) = schema else { return (Format::Free, None) };
     let refused = |concession| conceded.contains(&concession);
-    let enforced = Format::Schema(schema.clone());
     match () {
         () if refused(Concession::JsonObject) || refused(Concession::Schema) && !compatible => {
             (Format::Free, None)
         }
         () if refused(Concession::Schema) => (Format::Object, Some(Concession::JsonObject)),
-        () if refused(Concession::Bounds) || !compatible => (enforced, Some(Concession::Schema)),
-        () => (enforced, Some(Concession::Bounds)),
+        () if refused(Concession::Bounds) || !compatible => {
+            (Format::Strict(schema.clone()), Some(Concession::Schema))
+        }
+        () => (Format::Bounded(schema.clone()), Some(Concession::Bounds)),
     }
 }
 

@@ -168,11 +168,13 @@ fn body(question: &Question<'_>, conceded: &BTreeSet<Concession>) -> Value {
     match &question.format {
         Format::Free => {}
         Format::Object => set("response_format", json!({"type": "json_object"})),
-        Format::Schema(schema) => {
-            let schema = sanitize_json_schema(schema, JsonSchemaDialect::OpenAiStrict);
-            let answer = json!({"name": "answer", "strict": true, "schema": schema});
-            set("response_format", json!({"type": "json_schema", "json_schema": answer}));
+        Format::Strict(schema) => {
+            set(
+                "response_format",
+                json_schema(&sanitize_json_schema(schema, JsonSchemaDialect::OpenAiStrict), true),
+            );
         }
+        Format::Bounded(schema) => set("response_format", json_schema(schema, false)),
     }
     if let Some(effort) = question.effort {
         set("reasoning_effort", Effort::name(effort).into());
@@ -185,6 +187,10 @@ fn body(question: &Question<'_>, conceded: &BTreeSet<Concession>) -> Value {
         false => set(MAX_TOKENS, question.output_limit.into()),
     }
     Value::Object(body)
+}
+
+fn json_schema(schema: &Value, strict: bool) -> Value {
+    json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": strict, "schema": schema}})
 }
 
 fn tool(tool: &Tool) -> Value {

@@ -68,11 +68,23 @@ pub(super) struct PromptTrimmer {
     lengths: Vec<usize>,
     /// What the prompt holds of documents.
     documents: Vec<PromptDocument>,
+    /// The task of the node, on one line.
+    task: String,
+    /// A quote of one of the documents, as footnotes have it.
+    example: Option<String>,
 }
 
 impl PromptTrimmer {
     fn new(caps: Caps) -> Self {
-        Self { caps, out: Vec::new(), scratchpad: 0, lengths: Vec::new(), documents: Vec::new() }
+        Self {
+            caps,
+            out: Vec::new(),
+            scratchpad: 0,
+            lengths: Vec::new(),
+            documents: Vec::new(),
+            task: String::new(),
+            example: None,
+        }
     }
 
     fn note(&mut self, what: &'static str, bytes: usize) {
@@ -121,6 +133,7 @@ impl PromptTrimmer {
         if text.is_empty() {
             return None;
         }
+        self.quote(id, text);
         self.documents.push(PromptDocument { document_id: id, offset: 0, bytes, size });
         Some(match left {
             0 => (text.to_owned(), "the whole document".to_owned()),
@@ -139,12 +152,26 @@ impl PromptTrimmer {
         shown
     }
 
+    /// Keeps a sentence of the first document as the example of a footnote: small models copy examples, and this one
+    /// holds.
+    fn quote(&mut self, id: DocumentId, text: &str) {
+        /// Bytes of a sentence that is worth quoting.
+        const WORTH: std::ops::RangeInclusive<usize> = 24..=240;
+        let lines = text.lines().map(str::trim).filter(|line| line.starts_with(char::is_alphanumeric));
+        let sentence = lines.filter_map(|line| line.split_inclusive(". ").next()).map(str::trim_end);
+        let mut sentence = sentence.filter(|words| WORTH.contains(&words.len()) && !words.contains('"'));
+        if self.example.is_none() {
+            self.example = sentence.next().map(|words| format!("[^1]: {id} \"{words}\""));
+        }
+    }
+
     /// What a search found.
     fn passages(&mut self, hits: &[Hit]) -> Vec<Hit> {
         if self.caps.passage == 0 && !hits.is_empty() {
             self.note("passages that a search found", hits.iter().map(|hit| hit.passage.len()).sum());
             return Vec::new();
         }
+        hits.iter().for_each(|hit| self.quote(hit.id, &hit.passage));
         self.documents.extend(hits.iter().map(|hit| PromptDocument {
             document_id: hit.id,
             offset: hit.offset,
@@ -221,6 +248,7 @@ pub(super) fn assemble(
         let mut trimmer = PromptTrimmer::new(caps);
         let mut prompt = render(&mut trimmer)?;
         prompt.documents = std::mem::take(&mut trimmer.documents);
+        (prompt.task, prompt.example) = (std::mem::take(&mut trimmer.task), trimmer.example.take());
         Ok::<_, RoleError>((prompt, trimmer))
     };
     let fits = |prompt: &Prompt| tokens::fit(&[&prompt.system, &prompt.user], budget);

@@ -98,13 +98,17 @@ impl Call<'_> {
                     break Some(LIMIT.to_owned());
                 }
                 (pieces, delivery.asked) = (pieces + 1, delivery.asked + 1);
-                let demand = DocumentPrompt { label: &line(&label), title: &title, cut: false }.render()?;
+                let Prompt { task, example, .. } = conversation.prompt;
+                let label = &line(&label);
+                let whole =
+                    DocumentPrompt { label, title: &title, task, example: example.as_deref(), cut: false };
+                let demand = whole.render()?;
                 let mut messages = conversation.messages.clone();
                 messages.push(ChatMessage::assistant(conversation.answer.to_owned()));
                 messages.push(ChatMessage::user(demand));
                 if !body.is_empty() {
                     messages.push(ChatMessage::assistant(body.clone()));
-                    let go_on = DocumentPrompt { label: "", title: "", cut: true }.render()?;
+                    let go_on = DocumentPrompt { cut: true, ..whole }.render()?;
                     messages.push(ChatMessage::user(go_on));
                 }
                 let asked = size_of(&conversation.prompt.system, &messages);

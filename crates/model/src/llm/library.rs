@@ -71,7 +71,7 @@ impl Library {
         if !body.is_empty() {
             options = options.with_extra_body(Value::Object(body));
         }
-        if let Format::Schema(schema) = &question.format {
+        if let Format::Strict(schema) | Format::Bounded(schema) = &question.format {
             options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
         }
         if question.request.tools.is_some() && !question.may_call_tools {

@@ -17,6 +17,10 @@ pub(super) struct Prompt {
     pub(super) user: String,
     /// The documents of which it holds text.
     pub(super) documents: Vec<PromptDocument>,
+    /// The task of the node, on one line.
+    pub(super) task: String,
+    /// A footnote with a quote of one of the documents.
+    pub(super) example: Option<String>,
 }
 
 /// The prompts: those of the strategy `tree`, one for each role, that of the verifier, those of a guided search, and
@@ -116,7 +120,7 @@ pub(super) fn render(
     Ok(Prompt {
         system: text(&format!("{name}.system"), &values)?,
         user: text(&format!("{name}.user"), &values)?,
-        documents: Vec::new(),
+        ..Prompt::default()
     })
 }
 
@@ -149,6 +153,10 @@ impl Repair<'_> {
 pub(super) struct DocumentPrompt<'a> {
     pub(super) label: &'a str,
     pub(super) title: &'a str,
+    /// What the document answers.
+    pub(super) task: &'a str,
+    /// A footnote as it has to be.
+    pub(super) example: Option<&'a str>,
     /// The answer before was cut off at its limit.
     pub(super) cut: bool,
 }

@@ -54,7 +54,10 @@ pub(super) enum Format {
     Free,
     /// Any JSON object.
     Object,
-    Schema(Value),
+    /// A schema as providers of structured output take it: every property is required, and lengths have no bounds.
+    Strict(Value),
+    /// A schema with all its bounds, which servers make a grammar of.
+    Bounded(Value),
 }
 
 /// One answer.

@@ -8,8 +8,7 @@ use tree_agent_model::LlmArgs;
 use crate::provider::{Answer, Provider, status, text};
 use crate::support::*;
 
-/// A server that gives `answer`, but only what the schema of the request allows: every property is required, and no
-/// other is possible. It gives a text where none is sent.
+/// A server that gives `answer`, but only what the schema of the request allows. It gives a text where none is sent.
 async fn enforcing(answer: Value) -> Provider {
     Provider::by(move |asked| {
         let Some(format) = asked.body.get("response_format") else {

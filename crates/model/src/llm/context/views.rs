@@ -60,6 +60,7 @@ impl Call {
     pub(super) fn of(call: &CallContext, trimmer: &mut PromptTrimmer) -> Self {
         // The root has the user's words. A model said what every other node is to do.
         let said = |text: &str| if call.depth == 0 { text.to_owned() } else { line(text) };
+        trimmer.task = line(&call.title);
         Self {
             objective: trimmer.own(&call.objective),
             title: trimmer.own(&said(&call.title)),

@@ -206,7 +206,7 @@ struct Search {
 #[serde(rename_all = "camelCase")]
 pub(super) struct StepBudget {
     /// Tokens, in and out.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 5000))]
     tokens: Option<u64>,
     /// Calls of tools.
     #[schemars(range(min = 1))]
@@ -217,11 +217,14 @@ pub(super) struct StepBudget {
 }
 
 impl StepBudget {
+    /// Fewer tokens are not enough for a single answer.
+    const LEAST_TOKENS: u64 = 5_000;
+
     /// What a model wants beyond the contract is cut, not asked for again.
     pub(super) fn draft(self) -> Option<SubtreeBudget> {
         let amount = |amount: Option<u64>| amount.filter(|n| *n > 0).map(|n| n.min(limits::USAGE));
         let budget = SubtreeBudget {
-            max_tokens: amount(self.tokens),
+            max_tokens: amount(self.tokens).map(|tokens| tokens.max(Self::LEAST_TOKENS)),
             max_cost_micros: None,
             max_tool_calls: amount(self.tool_calls),
             max_wall_clock_ms: self.minutes.filter(|n| *n > 0).map(|n| n.min(43_200) * 60_000),

@@ -75,15 +75,14 @@ impl Schema {
     }
 
     /// The schema for any other server, whose models may be weak. Everything has a bound, because small models
-    /// otherwise write until their answer is cut. Optional properties are required and may be null, because some
-    /// servers enforce required ones only.
+    /// otherwise write until their answer is cut. Optional properties stay so: where they must be given, small models
+    /// fill them with anything.
     pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
         /// Servers that compile schemas to grammars refuse longer repetitions.
         const LONGEST_REPETITION: u64 = 1_900;
         let mut schema = self.bounded.clone();
         walk(&mut schema, &mut |object| {
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
-                let required: Vec<Value> = properties.keys().map(|name| name.as_str().into()).collect();
                 let mut bound = |name: &str, key: &str, most: u64| {
                     if let Some(Value::Object(property)) = properties.get_mut(name) {
                         property.insert(key.to_owned(), json!(most));
@@ -94,7 +93,7 @@ impl Schema {
                 bound("tasks", "maxItems", u64::from(bounds.steps));
                 bound("children", "maxItems", u64::from(bounds.children));
                 bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
-                object.insert("required".to_owned(), required.into());
+                object.insert("additionalProperties".to_owned(), false.into());
             }
             // The limit on output tokens bounds these strings anyway.
             if object.get("maxLength").and_then(Value::as_u64).is_some_and(|n| n > LONGEST_REPETITION) {
