@@ -308,7 +308,9 @@ impl<'a> Call<'a> {
                 progress.writer.remark(remark).await;
             }
             let shown = progress.writer.wrote();
-            let completed = R::NAMES_DOCUMENTS.then(|| progress.delivery.complete(&turn.text)).flatten();
+            let needed = R::needed_document(input);
+            let completed =
+                R::NAMES_DOCUMENTS.then(|| progress.delivery.complete(&turn.text, needed)).flatten();
             let tools = if offered { progress.tools.clone() } else { Vec::new() };
             let conversation = Conversation { prompt: &prompt, messages: asked, tools, answer: &turn.text };
             let read = match completed {
@@ -321,7 +323,8 @@ impl<'a> Call<'a> {
                         {
                             return Ok(Err(failure));
                         }
-                        let whole = progress.delivery.complete(&turn.text).map_or(answer, |(whole, _)| whole);
+                        let whole = progress.delivery.complete(&turn.text, needed);
+                        let whole = whole.map_or(answer, |(whole, _)| whole);
                         R::read(&whole, input, shown)
                     }
                     read => read,

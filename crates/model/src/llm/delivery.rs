@@ -22,6 +22,8 @@ use super::{json, tokens};
 pub(super) const TEXTS: u32 = 8;
 /// Answers that one document may take.
 const PIECES: u32 = 4;
+/// The label of a document that is added to an answer without one.
+const ADDED: &str = "the answer";
 /// Why a document ends that needed more.
 const LIMIT: &str = "it reached the limit of its length";
 
@@ -39,11 +41,21 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// The JSON object in `answer` with the texts that are here, and the documents whose text is not. None if there is
-    /// no object, which whoever reads the answer says better.
-    pub(super) fn complete(&self, answer: &str) -> Option<(String, Vec<Wanted>)> {
+    /// The JSON object in `answer` with the texts that are here, and the documents whose text is not. If a document with
+    /// the title `needed` is needed and the answer names none, it is one of these. None if there is no object, which
+    /// whoever reads the answer says better.
+    pub(super) fn complete(&self, answer: &str, needed: Option<&str>) -> Option<(String, Vec<Wanted>)> {
         let mut object = json::object(answer).ok()?;
         let mut missing = Vec::new();
+        if let (Some(title), Some(artifacts)) =
+            (needed, object.get_mut("artifacts").and_then(Value::as_array_mut))
+            && !artifacts.iter().any(|artifact| artifact["type"] == "document")
+        {
+            let title = prefix(title, limits::TITLE_BYTES);
+            artifacts.push(
+                serde_json::json!({"type": "document", "label": ADDED, "title": title, "isPrimary": true}),
+            );
+        }
         for artifact in object.get_mut("artifacts").and_then(Value::as_array_mut).into_iter().flatten() {
             let Value::Object(artifact) = artifact else { continue };
             if text(artifact, "type") != "document" {
@@ -249,17 +261,21 @@ mod tests {
         let answer = "Here:\n{\"artifacts\": [{\"type\": \"document\", \"label\": \"a\", \"title\": \"A\"}, \
                       {\"type\": \"document\", \"label\": \"b\", \"documentMarkdown\": \"own\"}, {\"type\": \"json\"}, 7]}";
         let mut delivery = Delivery::default();
-        let (_, missing) = delivery.complete(answer).unwrap();
+        let (_, missing) = delivery.complete(answer, None).unwrap();
         assert_eq!(
             missing.iter().map(|w| (w.label.as_str(), w.title.as_str())).collect::<Vec<_>>(),
             [("a", "A")]
         );
         delivery.texts.insert("a".into(), "# A \"quoted\"\n".into());
-        let (whole, missing) = delivery.complete(answer).unwrap();
+        let (whole, missing) = delivery.complete(answer, None).unwrap();
         let whole: Value = serde_json::from_str(&whole).unwrap();
         assert_eq!(whole["artifacts"][0]["documentMarkdown"], "# A \"quoted\"\n");
         assert_eq!(whole["artifacts"][1]["documentMarkdown"], "own");
-        assert!(missing.is_empty() && delivery.complete("no object").is_none());
+        let (_, missing) =
+            delivery.complete("{\"artifacts\": [{\"type\": \"json\"}]}", Some("Tides")).unwrap();
+        assert_eq!((missing[0].label.as_str(), missing[0].title.as_str()), (ADDED, "Tides"));
+        let (_, missing) = delivery.complete(answer, Some("Tides")).unwrap();
+        assert!(missing.is_empty() && delivery.complete("no object", None).is_none());
     }
 
     #[test]

@@ -50,6 +50,11 @@ pub(super) trait Reply: Sized {
     /// True if the answer names documents, whose texts are asked for after it.
     const NAMES_DOCUMENTS: bool = false;
 
+    /// The title of the document that the answer must have; none if it needs none.
+    fn needed_document(_input: &Self::Input) -> Option<&str> {
+        None
+    }
+
     /// True if the call is one of several in a conversation. Its request then looks like theirs, so that providers can
     /// cache what they share: the same tools, and no enforced schema.
     const SHARES_PREFIX: bool = false;

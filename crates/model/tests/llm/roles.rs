@@ -93,7 +93,8 @@ async fn an_aggregator_without_artifacts_still_returns_a_document() {
     let mut answer = aggregated();
     answer["artifacts"] = json!([]);
     answer["next"] = json!({"shouldReplan": true, "replanReason": "the tables of May are missing"});
-    let provider = Provider::new(vec![text(&answer)]).await;
+    // The text is asked for, and the model writes none.
+    let provider = Provider::new(vec![text(&answer), Answer::Text(String::new(), "stop")]).await;
     let input = AggregateInput {
         homework: None,
         call: call("Tides?"),
@@ -117,12 +118,14 @@ async fn data_alone_is_enough_only_where_data_was_asked_for() {
         (Some(ResultKind::Document), "Returns JSON", ResultKind::Hybrid),
         (Some(ResultKind::Json), "Explains the context in a text", ResultKind::Json),
     ] {
-        let provider = Provider::new(vec![text(&answer)]).await;
+        let written = Answer::Text("# Tides\n\nNoon.\n".into(), "stop");
+        let provider = Provider::new(vec![text(&answer), written]).await;
         let mut input = execute_input("When is high water?");
         input.call.success_criteria = vec![criterion.into()];
         input.call.deliverable = wanted;
         let outcome = Service::new(&served_by(&provider)).execute(&input).await;
         assert_eq!(outcome.output().result.kind, kind, "{criterion}");
+        assert_eq!(provider.asked().len(), if kind == ResultKind::Json { 1 } else { 2 }, "the text is asked for");
         let told =
             if wanted == Some(ResultKind::Json) { "Deliverable: data" } else { "Deliverable: a document" };
         assert!(provider.asked()[0].said().contains(told), "{wanted:?}");

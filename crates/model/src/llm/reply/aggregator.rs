@@ -9,7 +9,7 @@ use tree_agent_contract::limits;
 use tree_agent_contract::role::{AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, Synthesis};
 
 use super::planner::Notes;
-use super::returned::{ArtifactReply, ResultReply, returned, tidy};
+use super::returned::{ArtifactReply, ResultReply, needed_document, returned, tidy};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as};
 
@@ -55,6 +55,10 @@ impl Reply for AggregatorReply {
     type Input = AggregateInput;
     type Output = AggregatorOutput;
     const NAMES_DOCUMENTS: bool = true;
+
+    fn needed_document(input: &AggregateInput) -> Option<&str> {
+        needed_document(&input.call)
+    }
 
     fn artifacts(output: &mut AggregatorOutput) -> &mut [ArtifactDraft] {
         &mut output.artifacts

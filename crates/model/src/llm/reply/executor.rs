@@ -8,7 +8,7 @@ use serde_json::Value;
 use tree_agent_contract::role::{Action, ActionKind, ArtifactDraft, ExecuteInput, ExecutorOutput};
 
 use super::planner::Notes;
-use super::returned::{ArtifactReply, ResultReply, returned, tidy};
+use super::returned::{ArtifactReply, ResultReply, needed_document, returned, tidy};
 use super::schema::Schema;
 use super::{Reply, contract_errors, line, object, read_as};
 
@@ -27,6 +27,10 @@ impl Reply for ExecutorReply {
     type Input = ExecuteInput;
     type Output = ExecutorOutput;
     const NAMES_DOCUMENTS: bool = true;
+
+    fn needed_document(input: &ExecuteInput) -> Option<&str> {
+        needed_document(&input.call)
+    }
 
     fn artifacts(output: &mut ExecutorOutput) -> &mut [ArtifactDraft] {
         &mut output.artifacts

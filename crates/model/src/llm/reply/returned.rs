@@ -154,6 +154,11 @@ pub(super) fn tidy(object: &mut Map<String, Value>) {
     }
 }
 
+/// The title of the document that is needed unless only data is wanted.
+pub(super) fn needed_document(call: &CallContext) -> Option<&str> {
+    (call.deliverable != Some(ResultKind::Json)).then_some(call.title.as_str())
+}
+
 /// Converts artifacts and result to the contract. If a document was expected and the model wrote none, or none of its
 /// text, `spare` makes one of the summary, so that there is something to read. Labels in references are not corrected;
 /// the contract checks them.
