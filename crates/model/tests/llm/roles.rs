@@ -125,7 +125,11 @@ async fn data_alone_is_enough_only_where_data_was_asked_for() {
         input.call.deliverable = wanted;
         let outcome = Service::new(&served_by(&provider)).execute(&input).await;
         assert_eq!(outcome.output().result.kind, kind, "{criterion}");
-        assert_eq!(provider.asked().len(), if kind == ResultKind::Json { 1 } else { 2 }, "the text is asked for");
+        assert_eq!(
+            provider.asked().len(),
+            if kind == ResultKind::Json { 1 } else { 2 },
+            "the text is asked for"
+        );
         let told =
             if wanted == Some(ResultKind::Json) { "Deliverable: data" } else { "Deliverable: a document" };
         assert!(provider.asked()[0].said().contains(told), "{wanted:?}");

@@ -38,7 +38,7 @@ enum JsonTag {
 #[allow(dead_code, reason = "the tag is a constant")]
 pub(super) struct DocumentReply {
     r#type: DocumentTag,
-    /// A short name, unique in your answer.
+    /// A short name of your own for what you write, such as answer.
     #[schemars(length(min = 1, max = 40))]
     label: String,
     #[schemars(length(min = 1, max = 120))]
