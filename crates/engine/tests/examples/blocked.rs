@@ -49,6 +49,16 @@ fn a_provider_that_has_never_answered_ends_the_run_within_about_a_minute() {
 }
 
 #[test]
+fn nodes_that_wait_beside_each_other_say_so_once_each() {
+    let mut hand = Hand::new(Budgets::default());
+    let plan = hand.only();
+    hand.uses(&plan, 10);
+    hand.plans(&plan, 3, true);
+    fail_for(&mut hand, &provider_gone(), minutes(5));
+    assert_eq!(blocked(&hand).len(), 3, "{:?}", blocked(&hand));
+}
+
+#[test]
 fn another_driver_decides_the_same_from_the_log() {
     let mut hand = Hand::new(Budgets::default());
     fail_for(&mut hand, &provider_gone(), 30_000);

@@ -114,6 +114,53 @@ fn a_verifier_asks_for_another_plan_as_often_as_the_budget_of_replans_allows() {
     assert_eq!((hand.types("tree.answer_verified"), hand.types("tree.replan_requested")), (2, 1));
 }
 
+/// The root decides to do the task itself, and does it.
+fn done_by_itself(hand: &mut Hand) {
+    let mut execute = hand.due().remove(0);
+    if execute.key.kind == CallKind::Plan {
+        let direct = PlannerOutput { mode: PlannerMode::Execute, plan: None, ..plan_of(0) };
+        hand.feed(Input::Output(execute.key, CallOutput::Plan(direct)));
+        execute = hand.due().remove(0);
+    }
+    assert_eq!(execute.key.kind, CallKind::Execute);
+    hand.feed(Input::Output(execute.key, CallOutput::Execute(executor_output("all"))));
+}
+
+#[test]
+fn a_root_that_did_the_task_itself_is_verified_and_may_plan_after_that() {
+    let mut hand = begun(true, Budgets { max_replans_per_node: 1, ..Budgets::default() });
+    done_by_itself(&mut hand);
+    let verify = hand.until(CallKind::Verify).expect("a verification");
+    let CallInput::Verify(input) = &verify.input else { panic!("{verify:?}") };
+    assert!(input.may_replan && input.answer.result.is_some());
+    hand.feed(Input::Output(verify.key, CallOutput::Verify(verdict(Some("too little")))));
+    let plan = hand.until(CallKind::Plan).expect("a plan");
+    let CallInput::Plan(input) = &plan.input else { panic!("{plan:?}") };
+    assert!(input.replan_reason == "too little" && input.earlier_result.is_some());
+    hand.feed(Input::Output(plan.key, CallOutput::Plan(plan_of(9))));
+    let verify = hand.until(CallKind::Verify).expect("the new answer is verified, too");
+    hand.feed(Input::Output(verify.key, CallOutput::Verify(verdict(None))));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+
+    // Nothing may be planned at the greatest depth, and what a failed plan leaves is the answer.
+    let mut hand = begun(true, Budgets { max_depth: 0, ..Budgets::default() });
+    done_by_itself(&mut hand);
+    let verify = hand.until(CallKind::Verify).expect("a verification");
+    let CallInput::Verify(input) = &verify.input else { panic!("{verify:?}") };
+    assert!(!input.may_replan);
+    hand.feed(Input::Output(verify.key, CallOutput::Verify(verdict(Some("too little")))));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
+
+    let mut hand = begun(true, Budgets { max_attempts: 1, ..Budgets::default() });
+    done_by_itself(&mut hand);
+    let verify = hand.until(CallKind::Verify).expect("a verification");
+    hand.feed(Input::Output(verify.key, CallOutput::Verify(verdict(Some("too little")))));
+    let plan = hand.until(CallKind::Plan).expect("a plan");
+    hand.feed(Input::Failed(plan.key, RoleError::new(RoleErrorKind::Rejected, "no")));
+    assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Partial)));
+    assert!(hand.run.graph().nodes()[0].result.is_some());
+}
+
 #[test]
 fn an_answer_that_cannot_be_verified_is_returned_and_says_why() {
     let mut hand = begun(true, Budgets { max_attempts: 1, ..Budgets::default() });

@@ -41,9 +41,9 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// The JSON object in `answer` with the texts that are here, and the documents whose text is not. If a document with
-    /// the title `needed` is needed and the answer names none, it is one of these. None if there is no object, which
-    /// whoever reads the answer says better.
+    /// The JSON object in `answer` with the texts that are here, and the documents whose text is not. If a document
+    /// with the title `needed` is needed and the answer names none, it is one of these. None if there is no object,
+    /// which whoever reads the answer says better.
     pub(super) fn complete(&self, answer: &str, needed: Option<&str>) -> Option<(String, Vec<Wanted>)> {
         let mut object = json::object(answer).ok()?;
         let mut missing = Vec::new();
@@ -235,8 +235,8 @@ fn without_preamble(text: &str) -> &str {
     }
 }
 
-/// `text` without a code fence around the whole of it, and a remark behind that fence. Without a language, a fence inside
-/// may be its end.
+/// `text` without a code fence around the whole of it, and a remark behind that fence. Without a language, a fence
+/// inside may be its end.
 fn unfenced(text: &str) -> &str {
     let Some((language, rest)) = text.strip_prefix("```").and_then(|rest| rest.split_once('\n')) else {
         return text;
@@ -267,7 +267,7 @@ mod tests {
             [("a", "A")]
         );
         delivery.texts.insert("a".into(), "# A \"quoted\"\n".into());
-        let (whole, missing) = delivery.complete(answer, None).unwrap();
+        let (whole, _) = delivery.complete(answer, None).unwrap();
         let whole: Value = serde_json::from_str(&whole).unwrap();
         assert_eq!(whole["artifacts"][0]["documentMarkdown"], "# A \"quoted\"\n");
         assert_eq!(whole["artifacts"][1]["documentMarkdown"], "own");

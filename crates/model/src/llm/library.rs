@@ -1,8 +1,8 @@
 //! Anthropic's and Google's protocols and OpenAI's Responses, by the client library.
 //!
 //! The library takes the name of a model apart: what stands before `::` is a namespace to it, and a last word such as
-//! `-high` is an effort. So it gets a name that it leaves alone, and the body of the request holds the real one. Gemini's
-//! name is part of the address, which no body corrects: there the contract refuses such names.
+//! `-high` is an effort. So it gets a name that it leaves alone, and the body of the request holds the real one.
+//! Gemini's name is part of the address, which no body corrects: there the contract refuses such names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What the protocols of providers have in common: a question, and the pieces in which its answer arrives.
 //!
-//! [`Chat`](super::chat::Chat) is OpenAI's chat completions, which most servers speak. [`Library`](super::library::Library)
-//! speaks the other protocols.
+//! [`Chat`](super::chat::Chat) is OpenAI's chat completions, which most servers speak.
+//! [`Library`](super::library::Library) speaks the other protocols.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

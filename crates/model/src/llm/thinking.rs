@@ -79,8 +79,8 @@ impl Thinking {
 }
 
 /// `text` without thoughts whose opening tag did not arrive. A closing tag ends them if its line ends with it and it
-/// stands in no block of code: a text about such tags is left alone, and so is JSON, which has no raw line breaks in its
-/// texts.
+/// stands in no block of code: a text about such tags is left alone, and so is JSON, which has no raw line breaks in
+/// its texts.
 pub(super) fn without_unopened(text: &str) -> &str {
     for (open, close) in TAGS {
         for (at, _) in text.match_indices(close) {

@@ -1,7 +1,8 @@
 //! The tool calls of an answer of OpenAI's protocol, put together from their pieces.
 //!
-//! Servers disagree about the pieces: some give every call the same index or none, some repeat the id and the name, some
-//! use one id for several calls, and some send the arguments as an object. Memory grows only with what has arrived.
+//! Servers disagree about the pieces: some give every call the same index or none, some repeat the id and the name,
+//! some use one id for several calls, and some send the arguments as an object. Memory grows only with what has
+//! arrived.
 
 use std::collections::BTreeSet;
 
