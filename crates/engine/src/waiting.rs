@@ -100,8 +100,7 @@ impl Waiting {
     /// A fork begins, or a node goes on with another model: neither what answered before nor what blocked the run
     /// counts.
     pub(crate) fn begin_again(&mut self) {
-        self.model_answered = false;
-        self.provider_blocked_ms = None;
+        *self = Self::default();
     }
 
     /// `error` of the node at `at`, with what blocked it last.

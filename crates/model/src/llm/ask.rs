@@ -257,7 +257,8 @@ impl<'a> Call<'a> {
                 Err(failure) => match failure.kind {
                     FailureKind::Schema if demands => {
                         // A server that names the type knows no schemas at all.
-                        let knows_none = failure.words.contains("json_schema");
+                        let says = |words| failure.words.contains(words);
+                        let knows_none = says("json_schema") && (says("support") || says("unavailable"));
                         let given_up = given_up.filter(|c| *c == Concession::JsonObject || !knows_none);
                         let given_up = given_up.unwrap_or(Concession::Schema);
                         provider.concede(model, given_up, &failure, &mut progress.writer).await;

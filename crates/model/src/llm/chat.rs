@@ -25,7 +25,7 @@ use tokio_util::io::StreamReader;
 
 use super::concession::Concession;
 use super::effort::Effort;
-use super::failure::{Failure, FailureKind, connection, retry_after};
+use super::failure::{Failure, FailureKind, connection, retry_after, retry_delay};
 use super::prices::TokenCounts;
 use super::protocol::{Format, Piece, Pieces, Protocol, Question, Turn};
 use super::site::Site;
@@ -35,8 +35,16 @@ use super::tool_calls::ToolCalls;
 /// How long the counts of tokens may come after the end of an answer.
 const COUNTS: Duration = Duration::from_secs(2);
 /// Parameters that a server may not know. A request does without those that it refuses.
-const OPTIONAL: [&str; 6] =
-    ["stream_options", "tool_choice", "reasoning_effort", MAX_COMPLETION_TOKENS, MAX_TOKENS, SYSTEM];
+const OPTIONAL: [&str; 8] = [
+    "stream_options",
+    "tool_choice",
+    "reasoning_effort",
+    THOUGHTS[0],
+    THOUGHT_DETAILS,
+    MAX_COMPLETION_TOKENS,
+    MAX_TOKENS,
+    SYSTEM,
+];
 /// Some models have no system prompt: what it says then stands in the first message.
 const SYSTEM: &str = "system role";
 const MAX_TOKENS: &str = "max_tokens";
@@ -75,7 +83,10 @@ impl Protocol for Chat {
             let text = site.read_bounded(response).await?.map_err(failed)?;
             let lower = text.to_lowercase();
             let refused = |name: &&'static str| Some((lower.find(*name)?, *name));
-            let sent = OPTIONAL.iter().filter(|name| **name == SYSTEM || body.get(**name).is_some());
+            let messages = body["messages"].to_string();
+            let sent = OPTIONAL.iter().filter(|name| {
+                **name == SYSTEM || body.get(**name).is_some() || messages.contains(&format!("\"{name}\":"))
+            });
             let mut failure = site.refusal(Some(status.as_u16()), &text);
             // A message may name the parameter to use instead, but later.
             if matches!(status.as_u16(), 400 | 422)
@@ -83,7 +94,7 @@ impl Protocol for Chat {
             {
                 failure.kind = FailureKind::Parameter(name);
             }
-            failure.retry_after = wait.or(failure.retry_after);
+            failure.retry_after = wait.or_else(|| retry_delay(&text));
             return Err(failure);
         }
         let limit = question.byte_limit();
@@ -160,9 +171,20 @@ fn body(question: &Question<'_>, conceded: &BTreeSet<Concession>) -> Value {
     let messages = question.request.messages.iter().flat_map(message);
     let mut messages: Vec<Value> = system.into_iter().chain(messages).collect();
     if conceded.contains(&Concession::Parameter(SYSTEM)) && messages.len() > 1 {
-        let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+        let text = |message: &Value| match &message["content"] {
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+            content => content.as_str().unwrap_or_default().to_owned(),
+        };
         let both = format!("{}\n\n{}", text(&messages[0]), text(&messages[1]));
         messages.splice(0..2, [json!({"role": "user", "content": both})]);
+    }
+    for name in [THOUGHTS[0], THOUGHT_DETAILS] {
+        if conceded.contains(&Concession::Parameter(name)) {
+            messages
+                .iter_mut()
+                .filter_map(Value::as_object_mut)
+                .for_each(|message| drop(message.remove(name)));
+        }
     }
     set("messages", messages.into());
     match &question.format {
@@ -356,7 +378,10 @@ impl<'a> Assembly<'a> {
             bytes += reason.len();
         }
         self.began |= bytes > 0 || !text.is_empty();
+        let arrived = text.len();
         let text = self.thinking.answer(&text);
+        // Thoughts are a sign of life, too.
+        bytes += arrived.saturating_sub(text.len());
         Ok(match (text.is_empty(), bytes) {
             (true, 0) => None,
             (true, bytes) => Some(Piece::Other(bytes)),

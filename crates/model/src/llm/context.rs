@@ -70,8 +70,8 @@ pub(super) struct PromptTrimmer {
     documents: Vec<PromptDocument>,
     /// The task of the node, on one line.
     task: String,
-    /// A quote of one of the documents, as footnotes have it.
-    example: Option<String>,
+    /// One of the documents, for an example.
+    example: Option<DocumentId>,
 }
 
 impl PromptTrimmer {
@@ -133,7 +133,7 @@ impl PromptTrimmer {
         if text.is_empty() {
             return None;
         }
-        self.quote(id, text);
+        self.example.get_or_insert(id);
         self.documents.push(PromptDocument { document_id: id, offset: 0, bytes, size });
         Some(match left {
             0 => (text.to_owned(), "the whole document".to_owned()),
@@ -152,26 +152,13 @@ impl PromptTrimmer {
         shown
     }
 
-    /// Keeps a sentence of the first document as the example of a footnote: small models copy examples, and this one
-    /// holds.
-    fn quote(&mut self, id: DocumentId, text: &str) {
-        /// Bytes of a sentence that is worth quoting.
-        const WORTH: std::ops::RangeInclusive<usize> = 24..=240;
-        let lines = text.lines().map(str::trim).filter(|line| line.starts_with(char::is_alphanumeric));
-        let sentence = lines.filter_map(|line| line.split_inclusive(". ").next()).map(str::trim_end);
-        let mut sentence = sentence.filter(|words| WORTH.contains(&words.len()) && !words.contains('"'));
-        if self.example.is_none() {
-            self.example = sentence.next().map(|words| format!("[^1]: {id} \"{words}\""));
-        }
-    }
-
     /// What a search found.
     fn passages(&mut self, hits: &[Hit]) -> Vec<Hit> {
         if self.caps.passage == 0 && !hits.is_empty() {
             self.note("passages that a search found", hits.iter().map(|hit| hit.passage.len()).sum());
             return Vec::new();
         }
-        hits.iter().for_each(|hit| self.quote(hit.id, &hit.passage));
+        self.example = self.example.or(hits.first().map(|hit| hit.id));
         self.documents.extend(hits.iter().map(|hit| PromptDocument {
             document_id: hit.id,
             offset: hit.offset,

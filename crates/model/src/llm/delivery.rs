@@ -112,8 +112,7 @@ impl Call<'_> {
                 (pieces, delivery.asked) = (pieces + 1, delivery.asked + 1);
                 let Prompt { task, example, .. } = conversation.prompt;
                 let label = &line(&label);
-                let whole =
-                    DocumentPrompt { label, title: &title, task, example: example.as_deref(), cut: false };
+                let whole = DocumentPrompt { label, title: &title, task, example: *example, cut: false };
                 let demand = whole.render()?;
                 let mut messages = conversation.messages.clone();
                 messages.push(ChatMessage::assistant(conversation.answer.to_owned()));
@@ -201,8 +200,12 @@ fn document_in(text: &str) -> String {
             None => text.to_owned(),
         };
     }
+    // Only an object that ends the text is one behind it.
     let text = match text.rfind("\n{") {
-        Some(at) if json::object(&text[at..]).is_ok_and(|object| is_answer(&object)) => {
+        Some(at)
+            if text.trim_end_matches(['`', '\n', ' ']).ends_with('}')
+                && json::object(&text[at..]).is_ok_and(|object| is_answer(&object)) =>
+        {
             text[..at].trim_end().trim_end_matches("```json").trim_end()
         }
         _ => text,
@@ -215,7 +218,7 @@ const MARKDOWN: &str = "documentMarkdown";
 
 /// True if `object` has keys of the answers that roles are asked for.
 fn is_answer(object: &Map<String, Value>) -> bool {
-    ["scratchpad", "appendMarkdown", "artifacts", "result"].iter().any(|key| object.contains_key(*key))
+    ["scratchpad", "appendMarkdown", "artifacts"].iter().any(|key| object.contains_key(*key))
 }
 
 /// `text` without a sentence that announces the document, such as `Here it is:`, in front of a heading or a fence.
@@ -226,7 +229,7 @@ fn without_preamble(text: &str) -> &str {
         Some((first, rest))
             if first.trim_end().ends_with(':')
                 && first.len() <= LONGEST
-                && rest.trim_start().starts_with(['#', '`'])
+                && (rest.trim_start().starts_with('#') || rest.trim_start().starts_with("```m"))
                 && !first.starts_with('#') =>
         {
             rest.trim_start()
@@ -245,7 +248,9 @@ fn unfenced(text: &str) -> &str {
     let is_markdown = matches!(language, "markdown" | "md");
     let Some((inside, behind)) = rest.rsplit_once("```") else { return text };
     let fences = inside.matches("```").count();
-    let is_remark = behind.trim().is_empty() || is_markdown && behind.trim().lines().count() == 1;
+    let behind = behind.trim();
+    let is_remark =
+        behind.is_empty() || is_markdown && behind.lines().count() == 1 && !behind.starts_with("[^");
     match fences.is_multiple_of(2) && is_remark && (is_markdown || language.is_empty() && fences == 0) {
         true => inside.trim(),
         false => text,
@@ -301,6 +306,10 @@ mod tests {
             "{\"port\": 80}",
             "# A\n\n```json\n{\"port\": 80}\n```",
             "The ports are:\n\n- 80",
+            "Run this:\n```\nmake x\n```",
+            "# A\n\n{\"result\": 1}\n\nmeans yes.[^1]\n\n[^1]: x \"y\"",
+            "```json\n{\"result\": 1}\n```\n\nmeans yes.",
+            "```markdown\n# A.[^1]\n```\n[^1]: x \"y\"",
             "",
         ] {
             assert_eq!(document_in(kept), kept);

@@ -295,7 +295,7 @@ fn span(text: &str) -> Option<Duration> {
 }
 
 /// The `retryDelay` of a `google.rpc.RetryInfo` in a body, such as `"17s"` or `"0.25s"`.
-fn retry_delay(body: &str) -> Option<Duration> {
+pub(super) fn retry_delay(body: &str) -> Option<Duration> {
     let (_, after) = body.split_once("\"retryDelay\"")?;
     let value = after.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let (seconds, _) = value.split_once("s\"")?;

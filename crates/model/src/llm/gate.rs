@@ -27,6 +27,8 @@ use super::settings::{Rates, Tuning};
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// How long the first request of a call waits for the limits in a minute. Beyond that its node says what it waits for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait that requests are held for. If a provider asks for a longer one, its circuit opens.
+pub(super) const PAUSE: Duration = Duration::from_secs(20);
 /// Circuits that are kept. Runs may name any model of a provider, so those that are closed go first.
 const CIRCUITS: usize = 256;
 
@@ -124,8 +126,14 @@ impl Gate {
         self.check(model).map_err(refused)?;
         // Nobody needs to wait for a permit to learn that.
         self.limits.check(tokens, patience)?;
-        let permit = self.permits.acquire().await.expect("the semaphore is never closed");
-        self.pause(model).await;
+        let permit = loop {
+            self.pause(model).await;
+            let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+            // Nobody holds a permit while the provider asks to wait.
+            if self.turn(model).is_none() {
+                break permit;
+            }
+        };
         // With the permit in hand: what is taken before would come all at once when permits are free again.
         let taken = self.limits.take(tokens, patience).await?;
         // The circuit may have opened in the meantime.
@@ -142,18 +150,20 @@ impl Gate {
 
     /// Waits for as long as the provider has asked to. Those who wait go on one after the other.
     async fn pause(&self, model: &str) {
-        const APART: Duration = Duration::from_millis(50);
-        let turn = || {
-            let mut circuits = self.circuits();
-            let circuit = circuits.get_mut(model)?;
-            let until = circuit.paused_until.filter(|until| *until > Instant::now())?;
-            let mine = circuit.next.map_or(until, |next| next.max(until));
-            circuit.next = Some(mine + APART);
-            Some(mine)
-        };
-        while let Some(turn) = turn() {
+        while let Some(turn) = self.turn(model) {
             tokio::time::sleep_until(turn).await;
         }
+    }
+
+    /// The turn of one more who waits for as long as the provider has asked to; none if there is nothing to wait for.
+    fn turn(&self, model: &str) -> Option<Instant> {
+        const APART: Duration = Duration::from_millis(50);
+        let mut circuits = self.circuits();
+        let circuit = circuits.get_mut(model)?;
+        let until = circuit.paused_until.filter(|until| *until > Instant::now())?;
+        let mine = circuit.next.map_or(until, |next| next.max(until));
+        circuit.next = Some(mine + APART);
+        Some(mine)
     }
 
     fn circuits(&self) -> MutexGuard<'_, HashMap<String, Circuit>> {
@@ -221,8 +231,10 @@ impl Admission<'_> {
         circuit.failures = circuit.failures.saturating_add(1);
         circuit.all_failures += 1;
         let asked = failure.retry_after.map(|wait| wait.min(LONGEST_WAIT));
-        circuit.paused_until = asked.map(|wait| Instant::now() + wait).or(circuit.paused_until);
-        let asked = asked.filter(|&wait| wait > self.gate.open_for);
+        if let Some(wait) = asked.filter(|wait| *wait <= PAUSE) {
+            circuit.paused_until = Some(Instant::now() + wait);
+        }
+        let asked = asked.filter(|wait| *wait > PAUSE);
         let is_news = circuit.open_until.is_none() || was_probe || asked.is_some();
         let is_enough = circuit.failures >= self.gate.failures_to_open || was_probe || asked.is_some();
         if is_news && is_enough {

@@ -19,6 +19,8 @@ pub(super) struct History(Vec<Entry>);
 enum Entry {
     /// Tool calls and their results.
     Tools(MessageContent, Vec<Outcome>),
+    /// The same, told as text.
+    Told(Vec<Outcome>),
     /// An unusable answer, and our reply.
     Answer(String, String),
 }
@@ -43,9 +45,7 @@ impl History {
     pub(super) fn retell(&mut self) {
         for entry in &mut self.0 {
             if let Entry::Tools(_, outcomes) = entry {
-                let called: Vec<String> = outcomes.iter().map(Outcome::told).collect();
-                let results: Vec<String> = outcomes.iter().map(Outcome::marked).collect();
-                *entry = Entry::Answer(called.join("\n"), results.join("\n\n"));
+                *entry = Entry::Told(std::mem::take(outcomes));
             }
         }
     }
@@ -89,7 +89,9 @@ impl History {
     /// All texts, for counting.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|entry| match entry {
-            Entry::Tools(_, outcomes) => outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>(),
+            Entry::Tools(_, outcomes) | Entry::Told(outcomes) => {
+                outcomes.iter().map(|o| o.text.as_str()).collect::<Vec<_>>()
+            }
             Entry::Answer(text, reply) => vec![text.as_str(), reply.as_str()],
         })
     }
@@ -105,7 +107,7 @@ impl History {
         let budget = budget.saturating_mul(4);
         let mut bytes: usize = self.texts().map(str::len).sum();
         for entry in &mut self.0 {
-            let Entry::Tools(_, outcomes) = entry else { continue };
+            let (Entry::Tools(_, outcomes) | Entry::Told(outcomes)) = entry else { continue };
             for outcome in outcomes {
                 if bytes <= budget {
                     return;
@@ -126,6 +128,12 @@ impl History {
                     messages.push(ChatMessage::assistant(content.clone()));
                     let responses: Vec<ToolResponse> = outcomes.iter().map(Outcome::response).collect();
                     messages.push(ChatMessage::tool(MessageContent::from_tool_responses(responses)));
+                }
+                Entry::Told(outcomes) => {
+                    let called: Vec<String> = outcomes.iter().map(Outcome::told).collect();
+                    let results: Vec<String> = outcomes.iter().map(Outcome::marked).collect();
+                    messages.push(ChatMessage::assistant(called.join("\n")));
+                    messages.push(ChatMessage::user(results.join("\n\n")));
                 }
                 Entry::Answer(text, reply) => {
                     messages.push(ChatMessage::assistant(text.clone()));

@@ -129,7 +129,8 @@ impl Protocol for Library {
                     return Err(site.cut_off(began));
                 }
                 ChatStreamEvent::End(end) => Piece::End(Box::new(turn(std::mem::take(&mut text), end))),
-                ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => return Ok(None),
+                ChatStreamEvent::Heartbeat => return Ok(Some(Piece::Other(0))),
+                ChatStreamEvent::Start => return Ok(None),
             };
             began = true;
             Ok(Some(piece))

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
+use tree_agent_contract::DocumentId;
 use tree_agent_contract::event::PromptDocument;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
@@ -19,8 +20,8 @@ pub(super) struct Prompt {
     pub(super) documents: Vec<PromptDocument>,
     /// The task of the node, on one line.
     pub(super) task: String,
-    /// A footnote with a quote of one of the documents.
-    pub(super) example: Option<String>,
+    /// One of the documents, for an example.
+    pub(super) example: Option<DocumentId>,
 }
 
 /// The prompts: those of the strategy `tree`, one for each role, that of the verifier, those of a guided search, and
@@ -155,8 +156,8 @@ pub(super) struct DocumentPrompt<'a> {
     pub(super) title: &'a str,
     /// What the document answers.
     pub(super) task: &'a str,
-    /// A footnote as it has to be.
-    pub(super) example: Option<&'a str>,
+    /// A document for the example of a footnote: small models copy what stands there.
+    pub(super) example: Option<DocumentId>,
     /// The answer before was cut off at its limit.
     pub(super) cut: bool,
 }

@@ -23,6 +23,9 @@ const BYTES_PER_TOKEN: usize = 32;
 /// Bytes that an answer may have in addition, for reasoning and arguments of tools.
 const ANSWER_BYTES: usize = 1024 * 1024;
 
+/// Parts of the words by which providers say that an answer failed.
+const FAILED: [&str; 6] = ["error", "abort", "cancel", "fail", "insufficient", "malformed"];
+
 /// One request.
 pub(super) struct Question<'a> {
     pub(super) model: &'a str,
@@ -83,8 +86,11 @@ impl Turn {
     pub(super) fn broken_off(&self) -> Option<String> {
         match &self.stop {
             Some(StopReason::ContentFilter(why)) => Some(format!("a content filter ended the answer: {why}")),
-            // Servers invent words for a normal end, so only an empty answer makes a reason of them.
-            Some(StopReason::Other(why)) if self.text.trim().is_empty() && self.tool_calls.is_empty() => {
+            // Servers invent words for a normal end, so those of a failure are told apart, or an empty answer.
+            Some(StopReason::Other(why))
+                if FAILED.iter().any(|word| why.to_lowercase().contains(word))
+                    || self.text.trim().is_empty() && self.tool_calls.is_empty() =>
+            {
                 Some(format!("the provider ended the answer: {why}"))
             }
             _ => None,

@@ -13,7 +13,7 @@ use tree_agent_contract::{ModelName, ProviderKind};
 use super::chat::Chat;
 use super::concession::{Concession, Concessions};
 use super::failure::{Failure, FailureKind};
-use super::gate::{Gate, GateCounts, PATIENCE};
+use super::gate::{Gate, GateCounts, PATIENCE, PAUSE};
 use super::library::Library;
 use super::protocol::{Piece, Protocol, Question, Turn};
 use super::settings::{Address, Tuning};
@@ -23,8 +23,6 @@ use super::table::Api;
 
 /// Counted for each piece of an answer, because many empty pieces are an endless answer, too.
 const PIECE_BYTES: usize = 16;
-/// The longest wait between attempts. If a provider asks for a longer one, the request fails and its circuit opens.
-const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// How many times as long as others a model may be silent that reasons first and does not show its thoughts.
 const SILENT_THOUGHT: u32 = 4;
 
@@ -55,7 +53,7 @@ impl Provider {
             // Jitter at most doubles a wait, so that callers do not retry at the same time.
             retries: ExponentialBuilder::new()
                 .with_min_delay(tuning.backoff / 2)
-                .with_max_delay(LONGEST_WAIT / 2)
+                .with_max_delay(PAUSE / 2)
                 .with_max_times(tuning.tries.saturating_sub(1) as usize)
                 .with_jitter(),
             first: OnceLock::new(),
@@ -197,7 +195,7 @@ impl Provider {
             }
             let Some(wait) = waits.next() else { return Err(failure) };
             match failure.retry_after {
-                Some(asked) if asked > LONGEST_WAIT => return Err(failure),
+                Some(asked) if asked > PAUSE => return Err(failure),
                 asked => tokio::time::sleep(asked.map_or(wait, |asked| asked.max(wait / 2))).await,
             }
         }

@@ -8,6 +8,7 @@ use super::ask::{Answered, Call};
 use super::context;
 use super::fork::Fork;
 use super::reply::{ChildrenReply, DocumentReply};
+use super::survey;
 
 /// Topics that a list of a small model may have; the token limit of its answer would cut a longer one.
 pub(super) const LISTED: u32 = 100;
@@ -20,7 +21,9 @@ pub(super) async fn research(input: &ResearchInput, mut call: Call<'_>) -> Resul
     let mut messages = Vec::new();
     let mut document = None;
     if input.form == ResearchForm::Topic {
-        let asked = call.ask::<DocumentReply>(input, |with, trimmer| context::document(input, with, trimmer));
+        let passages = survey::passages(&input.call, call.io).await;
+        let asked = call
+            .ask::<DocumentReply>(input, |with, trimmer| context::document(input, &passages, with, trimmer));
         let answered = asked.await?;
         messages.extend(said(&answered, &answered.output.markdown));
         document = Some(answered.output);

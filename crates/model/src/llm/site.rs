@@ -33,6 +33,10 @@ impl Site {
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .tcp_nodelay(true);
+        // Some small servers close a connection as soon as they have answered, and a new one costs nothing nearby.
+        if address.url.starts_with("http://") {
+            http = http.pool_max_idle_per_host(0);
+        }
         // A proxy cannot reach this machine, and would see the prompts and the key.
         if address.url.parse().is_ok_and(|url| is_loopback(&url)) {
             http = http.no_proxy();

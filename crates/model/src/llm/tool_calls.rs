@@ -5,9 +5,13 @@
 //! arrived.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use genai::chat::ToolCall;
 use serde_json::{Map, Value};
+
+/// Calls that were given an id here.
+static NAMED: AtomicU64 = AtomicU64::new(0);
 
 /// The calls so far, in the order in which they began.
 #[derive(Debug, Default)]
@@ -75,9 +79,10 @@ impl ToolCalls {
     /// The calls, each with an id of its own, and with their arguments as JSON values where they are JSON.
     pub(super) fn finish(self) -> Vec<ToolCall> {
         let mut ids = BTreeSet::new();
-        let mut finished = |(at, call): (usize, Call)| {
+        let mut finished = |call: Call| {
             let call_id = match call.id.is_empty() || ids.contains(&call.id) {
-                true => format!("call_{at}_{}", ids.len()),
+                // Unique in the conversation, too.
+                true => format!("call_{}", NAMED.fetch_add(1, Ordering::Relaxed)),
                 false => call.id,
             };
             ids.insert(call_id.clone());
@@ -88,7 +93,7 @@ impl ToolCalls {
                 thought_signatures: call.extra.map(|extra| vec![extra.to_string()]),
             }
         };
-        self.0.into_iter().enumerate().map(&mut finished).collect()
+        self.0.into_iter().map(&mut finished).collect()
     }
 }
 

@@ -39,7 +39,9 @@ pub(super) async fn offered(io: &RoleIo, only: Option<&str>) -> Result<Vec<Tool>
 /// number that it names, or all.
 pub(super) fn drop_refused(refusal: &str, tools: &mut Vec<Tool>) {
     let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok();
-    let position = ["tools[", "tools."].iter().find_map(|mark| number(refusal.split_once(mark)?.1));
+    let position = ["function_declarations[", "tools[", "tools."]
+        .iter()
+        .find_map(|mark| number(refusal.split_once(mark)?.1));
     let named = || tools.iter().position(|tool| refusal.contains(&tool.name.to_string()));
     if let Some(at) = position.filter(|at| *at < tools.len()).or_else(named) {
         tools.remove(at);

@@ -14,6 +14,7 @@ use tree_agent_contract::search::fill;
 use super::super::ask::Setting;
 use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render, search_tail};
+use super::super::survey::Hit;
 use super::PromptTrimmer;
 
 #[derive(Serialize)]
@@ -30,6 +31,8 @@ struct TopicView {
 
 #[derive(Serialize)]
 struct Tail<'a> {
+    /// What a search for the topic finds.
+    passages: Vec<Hit>,
     outline: String,
     schema: Option<&'a str>,
     shortened: u32,
@@ -71,10 +74,11 @@ impl TopicView {
 /// The prompt for the document of a topic.
 pub(in crate::llm) fn document(
     input: &ResearchInput,
+    passages: &[Hit],
     setting: Setting<'_>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
-    research(input, Template::SearchDocument, input.prompts.document.as_deref(), setting, trimmer)
+    research(input, Template::SearchDocument, input.prompts.document.as_deref(), passages, setting, trimmer)
 }
 
 /// The prompt for the topics below a topic, or for the first level.
@@ -84,9 +88,10 @@ pub(in crate::llm) fn children(
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     match input.form {
-        ResearchForm::Root => research(input, Template::SearchRoot, None, setting, trimmer),
+        ResearchForm::Root => research(input, Template::SearchRoot, None, &[], setting, trimmer),
         ResearchForm::Topic => {
-            research(input, Template::SearchChildren, input.prompts.children.as_deref(), setting, trimmer)
+            let replaced = input.prompts.children.as_deref();
+            research(input, Template::SearchChildren, replaced, &[], setting, trimmer)
         }
     }
 }
@@ -95,6 +100,7 @@ fn research(
     input: &ResearchInput,
     template: Template,
     replaced: Option<&str>,
+    passages: &[Hit],
     setting: Setting<'_>,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
@@ -110,6 +116,7 @@ fn research(
         _ => String::new(),
     };
     let tail = Tail {
+        passages: trimmer.passages(passages),
         outline,
         schema: setting.schema,
         shortened: setting.shortened,
