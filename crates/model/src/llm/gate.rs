@@ -385,6 +385,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_pause_of_one_model_holds_no_permit() {
+        let gate = gate();
+        let busy = Failure { retry_after: Some(PAUSE), ..broken() };
+        gate.admit("m", 0, PATIENCE).await.unwrap().failed(&busy);
+        let begun = Instant::now();
+        let waits =
+            async { futures::future::join_all((0..4).map(|_| gate.admit("m", 0, PATIENCE))).await.len() };
+        let other = async {
+            gate.admit("n", 0, PATIENCE).await.unwrap().succeeded(None);
+            begun.elapsed()
+        };
+        let (other, _) = tokio::join!(other, tokio::time::timeout(Duration::from_secs(5), waits));
+        assert!(other < Duration::from_secs(1), "{other:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn only_so_many_requests_are_made_at_a_time() {
         let gate = gate();
         let (_a, b) =

@@ -262,6 +262,7 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
     let mut finish = "stop";
     let mut end = End::Close;
     let mut usage = true;
+    let mut pause = BETWEEN;
     match take(&script, &headers, &body) {
         Answer::Status(code, headers, body) => return Ok(refuse(code, headers, body)),
         Answer::Raw(kind, body) => return Ok(([("content-type", kind)], body).into_response()),
@@ -284,7 +285,14 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
             }
             finish = "tool_calls";
         }
-        Answer::Thinks { .. } => unreachable!("this protocol shows no thoughts"),
+        Answer::Thinks { thoughts, apart, text, calls } => {
+            assert!(calls.is_empty(), "no test asks for it");
+            let thought = |n| delta(json!({"content": format!("thought {n}. ")}));
+            events.push(delta(json!({"content": "<think>"})));
+            events.extend((0..thoughts).map(thought));
+            events.push(delta(json!({"content": format!("</think>{text}")})));
+            pause = apart;
+        }
         Answer::ToolsAt(index, name, args) => {
             let call =
                 json!({"index": index, "type": "function", "function": {"name": name, "arguments": args}});
@@ -316,7 +324,7 @@ async fn chat(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<
         }
         events.push("data: [DONE]\n\n".to_owned());
     }
-    Ok(sse(under_way, events, end))
+    Ok(sse_apart(under_way, events, end, pause))
 }
 
 async fn messages(State(script): Shared, headers: HeaderMap, body: Bytes) -> Result<Response, Infallible> {

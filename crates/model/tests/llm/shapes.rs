@@ -1,5 +1,7 @@
 //! What servers send that speak OpenAI's chat completions in their own way, and what they want back.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tree_agent_contract::role::{PlannerMode, RoleErrorKind};
 use tree_agent_model::LlmArgs;
@@ -233,6 +235,17 @@ async fn thoughts_in_the_text_are_no_part_of_the_answer() {
     }
 }
 
+/// A model that thinks in its text for longer than a silence may last is at work.
+#[tokio::test]
+async fn thoughts_in_the_text_are_signs_of_life() {
+    let apart = Duration::from_millis(300);
+    let answer = Answer::Thinks { thoughts: 5, apart, text: direct().to_string(), calls: Vec::new() };
+    let provider = Provider::new(vec![answer]).await;
+    let outcome = Service::new(&served_by(&provider)).plan(&plan_input("What is it?")).await;
+    outcome.output();
+    assert!(!outcome.scratchpad.contains("thought 0"), "{}", outcome.scratchpad);
+}
+
 #[tokio::test]
 async fn a_refusal_of_tools_costs_as_little_as_it_says_and_only_this_call() {
     let odd = status(400, "{\"error\": {\"message\": \"At most 2 tools may be given\"}}");
@@ -254,6 +267,14 @@ async fn a_refusal_of_tools_costs_as_little_as_it_says_and_only_this_call() {
     let asked = &provider.asked()[2];
     assert!(sent_back(asked).is_empty() && asked.body.get("tools").is_none(), "{}", asked.body);
     assert!(asked.said().contains("I called search_documents") && asked.last().contains("High water"));
+    // They are still told when an answer is repaired.
+    let first = calls(&json!([call("c1", json!("{\"query\": \"tides\"}"))]), &json!({}));
+    let no_role = status(400, "{\"error\": {\"message\": \"Tool role is not supported by this template\"}}");
+    let prose = stream(said("I know.") + &stop());
+    let provider = Provider::new(vec![first, no_role, prose, text(&executed())]).await;
+    Service::new(&served_by(&provider)).execute(&execute_input("Tides?")).await.output();
+    let asked = &provider.asked()[3];
+    assert!(asked.said().contains("I called search_documents"), "{}", asked.body);
 }
 
 #[tokio::test]
