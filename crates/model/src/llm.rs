@@ -282,6 +282,7 @@ impl Llm {
             bands: budgets.max_bands_per_plan,
             steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
             least_steps: 1,
+            decision: None,
             children: 0,
             output_tokens: 0,
         };
@@ -334,6 +335,11 @@ impl RoleModel for Llm {
         if let Some(brief) = &input.homework {
             let mut input = input.clone();
             input.call.scratchpad_tail = end_of(io, brief.scratchpad_doc_id, &input.call).await;
+            call.bounds.decision = match brief.iteration {
+                // Nothing has been done yet.
+                1 => Some(HomeworkReply::PLAN),
+                _ => brief.is_last().then_some(HomeworkReply::DONE),
+            };
             let answer = call.ask::<HomeworkReply>(&input, |with, trimmer| {
                 context::homework(&input, brief, &survey, with.schema, trimmer)
             });

@@ -255,6 +255,22 @@ async fn an_answer_without_tasks_means_that_nothing_is_left() {
     }
 }
 
+/// Where only one decision makes sense, the schema has no other.
+#[tokio::test]
+async fn the_schema_leaves_no_decision_that_makes_no_sense() {
+    for (iteration, max_iterations, modes) in
+        [(1, 3, [true, false]), (2, 3, [true, true]), (4, 3, [false, true])]
+    {
+        let answer = if modes[0] { tasks(&[("east", "Ask")]) } else { done() };
+        let provider = Provider::new(vec![text(&answer)]).await;
+        let brief = HomeworkBrief { iteration, max_iterations, ..brief() };
+        service(&served_by(&provider)).plan(&input(brief)).await.output();
+        let schema = provider.asked()[0].body["response_format"].to_string();
+        let allowed = ["plan", "done"].map(|mode| schema.contains(&format!("\"enum\":[\"{mode}\"]")));
+        assert_eq!(allowed, modes, "iteration {iteration}");
+    }
+}
+
 /// What breaks the contract is told to the model, and asked for again.
 #[tokio::test]
 async fn answers_that_break_the_contract_are_repaired() {

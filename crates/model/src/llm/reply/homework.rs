@@ -23,6 +23,13 @@ pub(in crate::llm) struct HomeworkReply {
     decision: Decision,
 }
 
+impl HomeworkReply {
+    /// The place of [`Decision::Plan`].
+    pub(in crate::llm) const PLAN: usize = 0;
+    /// The place of [`Decision::Done`].
+    pub(in crate::llm) const DONE: usize = 1;
+}
+
 #[derive(Debug, JsonSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "see above")]

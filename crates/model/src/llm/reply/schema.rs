@@ -27,6 +27,8 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) steps: u32,
     /// Minimum of steps in a band. A plan with one band and one step would only repeat its node.
     pub(in crate::llm) least_steps: u32,
+    /// The only decision of a planner that makes sense, by its place in the schema.
+    pub(in crate::llm) decision: Option<usize>,
     /// Topics below a topic.
     pub(in crate::llm) children: u32,
     /// Tokens of an answer.
@@ -83,6 +85,9 @@ impl Schema {
         let mut schema = self.bounded.clone();
         walk(&mut schema, &mut |object| {
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
+                if let (Some(only), Some(decision)) = (bounds.decision, properties.get_mut("decision")) {
+                    decision["anyOf"] = json!([decision["anyOf"][only]]);
+                }
                 let mut bound = |name: &str, key: &str, most: u64| {
                     if let Some(Value::Object(property)) = properties.get_mut(name) {
                         property.insert(key.to_owned(), json!(most));
