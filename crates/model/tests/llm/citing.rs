@@ -56,7 +56,7 @@ async fn footnotes_that_hold_are_citations_with_their_passage() {
     );
     let (output, purposes, asked) = aggregate(vec![text(&named()), plain(body.clone())]).await;
     assert_eq!(purposes, ["aggregate", "aggregate (document)"]);
-    assert!(asked[1].last().contains("put a mark such as [^1]"), "{}", asked[1].last());
+    assert!(asked[1].last().contains("a mark such as [^1]"), "{}", asked[1].last());
     let artifact = &output.artifacts[0];
     assert_eq!(artifact.document_markdown.as_deref(), Some(body.as_str()));
     let cited: Vec<_> = artifact
