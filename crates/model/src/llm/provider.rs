@@ -151,7 +151,7 @@ impl Provider {
         loop {
             let conceded = self.concessions.of(question.model);
             if patience > PATIENCE
-                && let Some(wait) = self.gate.long_wait(question.about_tokens)
+                && let Some(wait) = self.gate.long_wait()
             {
                 writer.remark(&wait.message).await;
             }

@@ -1,4 +1,8 @@
 //! Requests and tokens in a minute, as an operator limits them for a provider.
+//!
+//! Each limit is a bucket that fills evenly. A request is made once nothing is owed, in the order of the calls. It
+//! takes its amount at once and may owe a part of it: those after it wait until that is paid. So a large request waits
+//! no longer than a small one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,17 +12,14 @@ use tokio::time::Instant;
 use super::failure::{Failure, FailureKind};
 use super::settings::Rates;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: f64 = 60.0;
 /// Earlier requests and answers may have used more than the limit. The most that is owed, in minutes of the limit.
 const MINUTES_OWED: f64 = 2.0;
 /// A sixth of what a minute allows may come at once; the rest is spread over the minute.
 const AT_ONCE: u32 = 6;
-/// How long a refused caller may take to come again. The engine calls again within five seconds.
-const COMES_AGAIN: Duration = Duration::from_secs(15);
 
-/// A limit in a minute. A request takes its amount if as much is free, and may owe what exceeds the amount that may
-/// come at once: it is paid before the next request.
-struct Limit {
+/// What may be used of one limit.
+struct Bucket {
     /// The setting.
     variable: &'static str,
     at_once: f64,
@@ -26,81 +27,39 @@ struct Limit {
     /// What was free at that moment; below zero it is owed.
     free: f64,
     at: Instant,
-    /// What a refused caller needs, until it has had the time to come again. Else smaller requests would take it as it
-    /// comes, and a large one would never be made.
-    saved: Option<(f64, Instant)>,
 }
 
-impl Limit {
+impl Bucket {
     /// At most `in_a_minute` in any minute, except that one is always possible.
     fn new(in_a_minute: u32, variable: &'static str) -> Self {
         let at_once = (in_a_minute / AT_ONCE).max(1);
-        let spread = in_a_minute.saturating_sub(at_once).max(1);
-        Self {
-            variable,
-            at_once: at_once.into(),
-            per_second: f64::from(spread) / MINUTE.as_secs_f64(),
-            free: at_once.into(),
-            at: Instant::now(),
-            saved: None,
-        }
+        let per_second = f64::from(in_a_minute.saturating_sub(at_once).max(1)) / MINUTE;
+        Self { variable, at_once: at_once.into(), per_second, free: at_once.into(), at: Instant::now() }
     }
 
-    /// How long a request of `amount` waits for its turn, behind those that wait already.
-    fn wait(&mut self, amount: f64) -> Duration {
+    /// How long a request waits until nothing is owed.
+    fn wait(&mut self) -> Duration {
         let now = Instant::now();
         self.add(now.saturating_duration_since(self.at).as_secs_f64() * self.per_second);
         self.at = now;
-        self.saved = self.saved.filter(|(_, until)| now < *until);
-        let needed = amount.min(self.at_once).max(self.saved.map_or(0.0, |(saved, _)| saved));
-        let seconds = (needed - self.free).max(0.0) / self.per_second;
+        let seconds = (1.0 - self.free).max(0.0) / self.per_second;
         Duration::from_millis((seconds * 1_000.0).ceil() as u64)
     }
 
-    fn add(&mut self, amount: f64) {
-        self.free = (self.free + amount).min(self.at_once);
-    }
-
-    /// Takes `amount`, and says what was taken. What is owed is bounded, so that one wrong count does not stop
-    /// everybody.
-    fn take(&mut self, amount: f64) -> f64 {
-        let most_owed = MINUTES_OWED * MINUTE.as_secs_f64() * self.per_second;
-        let taken = amount.min((self.free + most_owed).max(0.0));
-        self.free -= taken;
-        taken
-    }
-
-    /// A request of `amount` is made now, or is refused and comes again.
-    fn decided(&mut self, amount: f64, is_refused: bool) {
-        let needed = amount.min(self.at_once);
-        if self.saved.is_none_or(|(saved, _)| saved <= needed) {
-            self.saved = is_refused.then(|| (needed, Instant::now() + COMES_AGAIN));
-        }
+    /// Adds `amount`, or takes it if it is below zero, and says what was added. What is owed is bounded, so that one
+    /// wrong count does not stop everybody.
+    fn add(&mut self, amount: f64) -> f64 {
+        let least = -MINUTES_OWED * MINUTE * self.per_second;
+        let before = self.free;
+        self.free = (before + amount).max(least.min(before)).min(self.at_once);
+        self.free - before
     }
 }
 
 /// The limits of one provider.
 pub(super) struct RateLimits {
-    limits: Mutex<Limits>,
-}
-
-struct Limits {
-    requests: Option<Limit>,
-    tokens: Option<Limit>,
-}
-
-impl Limits {
-    /// The limits that are set, each with the amount of a request of `tokens` tokens.
-    fn of(&mut self, tokens: u64) -> impl Iterator<Item = (&mut Limit, f64)> {
-        let tokens = self.tokens.iter_mut().map(move |limit| (limit, tokens as f64));
-        tokens.chain(self.requests.iter_mut().map(|limit| (limit, 1.0)))
-    }
-
-    /// How long a request waits, and for which setting.
-    fn wait(&mut self, tokens: u64) -> (Duration, &'static str) {
-        let waits = self.of(tokens).map(|(limit, amount)| (limit.wait(amount), limit.variable));
-        waits.max_by_key(|(wait, _)| *wait).unwrap_or_default()
-    }
+    /// Of tokens and of requests.
+    buckets: Mutex<[Option<Bucket>; 2]>,
 }
 
 /// What a request has taken. It is given back if the request is not made.
@@ -113,63 +72,52 @@ pub(super) struct Taken<'a> {
 impl Taken<'_> {
     /// The request is made. Says how many tokens were taken for it: fewer than it asked for if too many are owed.
     pub(super) fn keep(mut self) -> f64 {
-        let [tokens, _] = std::mem::take(&mut self.amounts);
-        tokens
+        std::mem::take(&mut self.amounts)[0]
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let [tokens, requests] = self.amounts;
-        let mut limits = self.all.lock();
-        limits.tokens.iter_mut().for_each(|limit| limit.add(tokens));
-        limits.requests.iter_mut().for_each(|limit| limit.add(requests));
+        for (bucket, amount) in self.all.lock().iter_mut().zip(self.amounts) {
+            if let Some(bucket) = bucket {
+                bucket.add(amount);
+            }
+        }
     }
 }
 
 impl RateLimits {
     pub(super) fn new(rates: Rates) -> Self {
-        let limit = |n: Option<u32>, variable| n.map(|n| Limit::new(n, variable));
-        let requests = limit(rates.requests, "TREE_AGENT_MODEL_REQUESTS_PER_MINUTE");
-        let tokens = limit(rates.tokens, "TREE_AGENT_MODEL_TOKENS_PER_MINUTE");
-        Self { limits: Mutex::new(Limits { requests, tokens }) }
+        let tokens = rates.tokens.map(|n| Bucket::new(n, "TREE_AGENT_MODEL_TOKENS_PER_MINUTE"));
+        let requests = rates.requests.map(|n| Bucket::new(n, "TREE_AGENT_MODEL_REQUESTS_PER_MINUTE"));
+        Self { buckets: Mutex::new([tokens, requests]) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Limits> {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, [Option<Bucket>; 2]> {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A failure if a request of about `tokens` tokens would wait for longer than `patience`. Whoever is refused is
-    /// expected to come again.
-    pub(super) fn check(&self, tokens: u64, patience: Duration) -> Result<(), Failure> {
-        let mut limits = self.lock();
-        let (wait, variable) = limits.wait(tokens);
+    /// How long a request waits; a failure if that is longer than `patience`.
+    pub(super) fn check(&self, patience: Duration) -> Result<Duration, Failure> {
+        let mut buckets = self.lock();
+        let waits = buckets.iter_mut().flatten().map(|bucket| (bucket.wait(), bucket.variable));
+        let (wait, variable) = waits.max_by_key(|(wait, _)| *wait).unwrap_or_default();
         if wait <= patience {
-            return Ok(());
+            return Ok(wait);
         }
-        limits.of(tokens).for_each(|(limit, amount)| limit.decided(amount, true));
         let message = format!("waits {} s for {variable}", wait.as_secs_f64().ceil());
         Err(Failure::new(FailureKind::Limited, message))
     }
 
     /// Waits until a request of about `tokens` tokens may be made, but not for longer than `patience`: then it fails at
-    /// once. Requests are made in the order of their calls.
+    /// once.
     pub(super) async fn take(&self, tokens: u64, patience: Duration) -> Result<Taken<'_>, Failure> {
-        self.check(tokens, patience)?;
-        let (wait, taken) = {
-            let mut limits = self.lock();
-            let (wait, _) = limits.wait(tokens);
-            let take = |limit: &mut Limit, amount| {
-                limit.decided(amount, false);
-                limit.take(amount)
-            };
-            let Limits { requests, tokens: of_tokens } = &mut *limits;
-            let amounts = [
-                of_tokens.as_mut().map_or(0.0, |limit| take(limit, tokens as f64)),
-                requests.as_mut().map_or(0.0, |limit| take(limit, 1.0)),
-            ];
-            (wait, Taken { all: self, amounts })
-        };
+        let wait = self.check(patience)?;
+        let mut amounts = [tokens as f64, 1.0];
+        for (bucket, amount) in self.lock().iter_mut().zip(&mut amounts) {
+            *amount = bucket.as_mut().map_or(0.0, |bucket| -bucket.add(-*amount));
+        }
+        let taken = Taken { all: self, amounts };
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
@@ -178,11 +126,8 @@ impl RateLimits {
 
     /// The answer to a request for which `taken` tokens were taken used `used`.
     pub(super) fn settle(&self, taken: f64, used: u64) {
-        if let Some(limit) = &mut self.lock().tokens {
-            match used as f64 - taken {
-                more if more > 0.0 => drop(limit.take(more)),
-                less => limit.add(-less),
-            }
+        if let [Some(tokens), _] = &mut *self.lock() {
+            tokens.add(taken - used as f64);
         }
     }
 }
@@ -214,7 +159,8 @@ mod tests {
             made.push(begun.elapsed());
         }
         for (i, first) in made.iter().enumerate() {
-            let within = made[i..].iter().take_while(|at| **at < *first + MINUTE).count();
+            let end = *first + Duration::from_secs(60);
+            let within = made[i..].iter().take_while(|at| **at < end).count();
             assert!(within <= 60, "{within} in the minute after {first:?}");
         }
         assert!(made[9] < Duration::from_secs(1), "ten may come at once: {:?}", made[9]);
@@ -230,21 +176,21 @@ mod tests {
         let waited = seconds(&limits, 0).await;
         assert!((55.0..65.0).contains(&waited), "{waited}");
         // Less was used than taken, which is given back.
-        let begun = seconds(&limits, 1_000).await;
+        seconds(&limits, 1_000).await;
         limits.settle(1_000.0, 0);
-        assert!(begun > 5.0 && seconds(&limits, 1_000).await < 0.1, "{begun}");
+        assert!(seconds(&limits, 1_000).await < 0.1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_gives_up_gives_back_and_a_wrong_count_is_bounded() {
         let limits = tokens(6_000);
-        seconds(&limits, 1_000).await;
+        seconds(&limits, 2_000).await;
         for _ in 0..100 {
             let given_up =
                 tokio::time::timeout(Duration::from_millis(10), limits.take(1_000_000, LONG)).await;
             assert!(given_up.is_err());
         }
-        let waited = seconds(&limits, 1_000).await;
+        let waited = seconds(&limits, 0).await;
         assert!((10.0..13.0).contains(&waited), "only for the first: {waited}");
         limits.settle(1_000.0, u64::from(u32::MAX));
         let waited = seconds(&limits, 1_000).await;
@@ -257,16 +203,16 @@ mod tests {
         // A thousand are free, and two minutes may be owed.
         let taken = limits.take(1_000_000, LONG).await.unwrap().keep();
         assert!((10_999.0..11_001.0).contains(&taken), "{taken}");
-        limits.settle(taken, 1_000);
-        let waited = seconds(&limits, 1_000).await;
+        limits.settle(taken, 2_000);
+        let waited = seconds(&limits, 0).await;
         assert!((11.0..13.0).contains(&waited), "what was used is paid: {waited}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_request_larger_than_the_limit_is_made_and_the_next_one_pays() {
         let limits = tokens(6_000);
-        assert!(seconds(&limits, 5_000).await < 0.1);
-        // 4,000 are owed, and the next request needs all that may come at once.
+        assert!(seconds(&limits, 6_000).await < 0.1);
+        // 5,000 are owed.
         let waited = seconds(&limits, 5_000).await;
         assert!((59.0..61.0).contains(&waited), "{waited}");
         assert!(seconds(&RateLimits::new(Rates::default()), u64::MAX).await < 0.1, "no limit is set");
@@ -275,41 +221,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_would_wait_for_long_is_told_at_once_and_takes_nothing() {
         let limits = tokens(6_000);
-        seconds(&limits, 1_000).await;
+        seconds(&limits, 2_000).await;
         for _ in 0..100 {
             let begun = Instant::now();
             let refused = limits.take(1_000, Duration::from_secs(5)).await.err().expect("12 s are too long");
             assert_eq!(refused.kind, FailureKind::Limited);
-            assert_eq!(refused.message, "waits 12 s for TREE_AGENT_MODEL_TOKENS_PER_MINUTE");
+            assert_eq!(refused.message, "waits 13 s for TREE_AGENT_MODEL_TOKENS_PER_MINUTE");
             assert!(begun.elapsed().is_zero());
         }
         tokio::time::advance(Duration::from_secs(8)).await;
-        limits.take(1_000, Duration::from_secs(5)).await.expect("4 s are left").keep();
-    }
-
-    /// Small requests, however many, leave a large one its turn.
-    #[tokio::test(start_paused = true)]
-    async fn a_large_request_that_comes_again_is_made_among_small_ones() {
-        let limits = tokens(6_000);
-        let patience = Duration::from_secs(5);
-        let begun = Instant::now();
-        let (mut small, mut large) = (0, 0);
-        let mut tries_at = begun;
-        while begun.elapsed() < 10 * MINUTE {
-            if let Ok(Ok(taken)) = tokio::time::timeout(Duration::ZERO, limits.take(50, patience)).await {
-                taken.keep();
-                small += 1;
-            }
-            if Instant::now() >= tries_at {
-                tries_at = Instant::now() + patience;
-                if let Ok(taken) = limits.take(1_000, patience).await {
-                    taken.keep();
-                    large += 1;
-                }
-            }
-            tokio::time::advance(Duration::from_millis(100)).await;
-        }
-        assert!(large >= 10 && small >= 10, "{large} large and {small} small ones");
-        assert!(1_000 * large + 50 * small <= 52_000, "{large} large and {small} small ones");
+        limits.take(1_000, Duration::from_secs(5)).await.expect("5 s are left").keep();
     }
 }

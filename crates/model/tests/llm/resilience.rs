@@ -188,7 +188,7 @@ async fn a_long_wait_for_the_own_limit_blocks_the_node_and_is_no_failure_of_the_
     let provider = Provider::always(text(&direct())).await;
     let spare = Provider::always(text(&direct())).await;
     let args = LlmArgs {
-        model_tokens_per_minute: "6000".into(),
+        model_tokens_per_minute: "600".into(),
         model_fallback: "anthropic:claude-spare".into(),
         anthropic_base_url: spare.url.clone(),
         ..served_by(&provider)
