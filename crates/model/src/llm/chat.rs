@@ -39,7 +39,7 @@ const OPTIONAL: [&str; 8] = [
     "stream_options",
     "tool_choice",
     "reasoning_effort",
-    THOUGHTS[0],
+    REASONING,
     THOUGHT_DETAILS,
     MAX_COMPLETION_TOKENS,
     MAX_TOKENS,
@@ -51,7 +51,8 @@ const MAX_TOKENS: &str = "max_tokens";
 /// The name of the same for models of OpenAI that reason.
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
 /// Under these names servers send what the model thinks, and want it back with its tool calls.
-const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+const THOUGHTS: [&str; 2] = [REASONING, "reasoning"];
+const REASONING: &str = "reasoning_content";
 /// The same in the form of OpenRouter, which may be encrypted.
 const THOUGHT_DETAILS: &str = "reasoning_details";
 
@@ -178,7 +179,7 @@ fn body(question: &Question<'_>, conceded: &BTreeSet<Concession>) -> Value {
         let both = format!("{}\n\n{}", text(&messages[0]), text(&messages[1]));
         messages.splice(0..2, [json!({"role": "user", "content": both})]);
     }
-    for name in [THOUGHTS[0], THOUGHT_DETAILS] {
+    for name in [REASONING, THOUGHT_DETAILS] {
         if conceded.contains(&Concession::Parameter(name)) {
             messages
                 .iter_mut()

@@ -92,7 +92,7 @@ impl From<Failure> for RoleError {
             K::Thoughts | K::TooLong | K::Refused => RoleErrorKind::Rejected,
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
             K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
-            // Nothing was attempted, and that says nothing about the site.
+            // Nothing was attempted, and that says nothing about the provider.
             K::Limited => RoleErrorKind::Unreachable,
             K::Stalled => RoleErrorKind::Timeout,
             K::TooLarge => RoleErrorKind::InvalidOutput,

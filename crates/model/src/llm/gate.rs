@@ -127,12 +127,11 @@ impl Gate {
         // Nobody needs to wait for a permit to learn that.
         self.limits.check(patience)?;
         let permit = loop {
-            self.pause(model).await;
             let permit = self.permits.acquire().await.expect("the semaphore is never closed");
+            let Some(turn) = self.turn(model) else { break permit };
             // Nobody holds a permit while the provider asks to wait.
-            if self.turn(model).is_none() {
-                break permit;
-            }
+            drop(permit);
+            tokio::time::sleep_until(turn).await;
         };
         // With the permit in hand: what is taken before would come all at once when permits are free again.
         let taken = self.limits.take(tokens, patience).await?;
@@ -148,14 +147,8 @@ impl Gate {
         self.limits.check(PATIENCE).err()
     }
 
-    /// Waits for as long as the provider has asked to. Those who wait go on one after the other.
-    async fn pause(&self, model: &str) {
-        while let Some(turn) = self.turn(model) {
-            tokio::time::sleep_until(turn).await;
-        }
-    }
-
     /// The turn of one more who waits for as long as the provider has asked to; none if there is nothing to wait for.
+    /// Those who wait go on one after the other.
     fn turn(&self, model: &str) -> Option<Instant> {
         const APART: Duration = Duration::from_millis(50);
         let mut circuits = self.circuits();
