@@ -48,7 +48,7 @@ pub trait GraphView {
     fn started_at(&self) -> Option<Timestamp>;
     /// When the run ended.
     fn ended_at(&self) -> Option<Timestamp>;
-    /// Why the run failed.
+    /// Why the run failed, or ended as partial.
     fn error(&self) -> Option<&str>;
     /// One node.
     fn node(&self, id: NodeId) -> Option<&GraphNode>;

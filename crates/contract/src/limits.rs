@@ -20,6 +20,8 @@ pub const STEPS_PER_BAND: usize = 256;
 pub const ARTIFACTS: usize = 64;
 /// Documents of which one prompt holds text.
 pub const PROMPT_DOCUMENTS: usize = 256;
+/// Findings, and gaps, of an aggregation; each has at most [`CLAIM_BYTES`].
+pub const FINDINGS: usize = 64;
 /// Bytes of an artifact's label.
 pub const LABEL_BYTES: usize = 256;
 /// Citations of one artifact.

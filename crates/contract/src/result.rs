@@ -64,6 +64,12 @@ pub struct TreeAgentResult {
     /// The role's own judgement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_assessment: Option<SuccessAssessment>,
+    /// What an aggregation found, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_findings: Vec<String>,
+    /// What an aggregation missed, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
     /// The artifact to read first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_artifact_id: Option<ArtifactId>,

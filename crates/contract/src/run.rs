@@ -154,7 +154,7 @@ pub struct RunSummary {
     /// The models that answered in it, the one that answered last at the end: that of the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Why it failed.
+    /// Why it failed, or ended as partial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When it was created.

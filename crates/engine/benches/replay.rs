@@ -131,6 +131,8 @@ fn result(title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
             hint_type: HintType::ReadDocuments,
             artifact_labels: vec!["findings".into()],
         },
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     };
     (vec![artifact], result)
 }

@@ -373,6 +373,8 @@ mod tests {
                 json_payload: None,
                 scratchpad_doc_id: None,
                 scratchpad_tail: None,
+                key_findings: Vec::new(),
+                gaps: Vec::new(),
             },
         }
     }

@@ -254,6 +254,22 @@ pub(crate) fn allowance(state: &State, at: usize, allotted: Amounts) -> Allowanc
 /// The budget with the smallest share left, if that is a fifth or less. The budget of nodes concerns only calls that
 /// can create some.
 pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -> Option<BudgetLeft> {
+    least(state, at, now, |name| name != "maxNodes" || kind.creates_nodes())
+}
+
+/// The budget of which so little is left that the node at `at` does its task itself instead of dividing it, as its
+/// guard is called.
+pub(crate) fn near_end(state: &State, at: usize, now: Timestamp) -> Option<&'static str> {
+    let least = least(state, at, now, |name| name != NAMES[TOOL_CALLS])?;
+    Some(match least.budget.as_str() {
+        "maxNodes" => "maxNodes",
+        "maxWallClockMs" => "maxTime",
+        name => NAMES.into_iter().find(|known| *known == name)?,
+    })
+}
+
+/// The budget with the smallest share left among those that count, if that is a fifth or less.
+fn least(state: &State, at: usize, now: Timestamp, counts: impl Fn(&str) -> bool) -> Option<BudgetLeft> {
     let (budgets, accounts) = (state.budgets(), Accounts::of(state));
     let leases = state.leases_of(at);
     let all = [None].into_iter().chain(leases.iter().copied().map(Some));
@@ -271,7 +287,7 @@ pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -
             ("maxWallClockMs", budgets.max_wall_clock_ms, elapsed(state, now)),
         ])
         .chain(times)
-        .filter(|&(name, _, _)| name != "maxNodes" || kind.creates_nodes())
+        .filter(|&(name, _, _)| counts(name))
         .filter(|&(_, limit, used)| u128::from(used) * 5 >= u128::from(limit) * 4)
         // The first of equals, so that the answer depends only on the state.
         .min_by(|a, b| {

@@ -3,11 +3,14 @@
 
 mod documents;
 mod ending;
+mod listing;
 mod result;
 
 use tree_agent_contract::answers::CACHED_CALLS;
 use tree_agent_contract::event::*;
-use tree_agent_contract::role::{CallKind, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate};
+use tree_agent_contract::role::{
+    CallKind, ResearchOutput, ResultDraft, RoleError, RoleErrorKind, RoleUpdate, Synthesis,
+};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{NodeId, NodeStatus, Role, Timestamp, limits};
 
@@ -138,22 +141,20 @@ impl<'a> Decider<'a> {
         message: Option<String>,
         why: Option<String>,
     ) {
-        let status = at_work(kind);
         let why = why.or_else(|| lasting(message.as_deref()));
-        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        let shown = self.shown(at, at_work(kind));
         self.emit(at, NodeStatusChanged { message, call: Some(kind), why, ..shown });
     }
 
     /// The node at `at` shows that it follows a decision.
     pub(crate) fn status_because(&mut self, at: usize, status: NodeStatus, why: String) {
-        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        let shown = self.shown(at, status);
         self.emit(at, NodeStatusChanged { why: Some(why), ..shown });
     }
 
     /// The node at `at` could not give its steps the leases that it planned.
     pub(crate) fn cut_leases(&mut self, at: usize, why: String) {
-        let status = NodeStatus::Delegating;
-        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        let shown = self.shown(at, NodeStatus::Delegating);
         self.emit(at, NodeStatusChanged { message: Some("guard:lease".into()), why: Some(why), ..shown });
     }
 
@@ -165,8 +166,34 @@ impl<'a> Decider<'a> {
         attempt: Option<u32>,
     ) {
         let why = lasting(message.as_deref());
-        let shown = NodeStatusChanged::new(status, self.role(at, status));
+        let shown = self.shown(at, status);
         self.emit(at, NodeStatusChanged { message, attempt, why, ..shown });
+    }
+
+    /// What the node at `at` shows with a status: its role, and how many of its steps have ended.
+    fn shown(&self, at: usize, status: NodeStatus) -> NodeStatusChanged {
+        let (mut steps, mut ended) = (0_u32, 0_u32);
+        if matches!(status, NodeStatus::Delegating | NodeStatus::Waiting | NodeStatus::Aggregating) {
+            for step in self.state.node(at).steps() {
+                steps += 1;
+                ended += u32::from(step.status.is_final());
+            }
+        }
+        let progress = (steps > 0).then(|| f64::from(ended) / f64::from(steps));
+        NodeStatusChanged { progress, ..NodeStatusChanged::new(status, self.role(at, status)) }
+    }
+
+    /// These children of the node at `at` were read. Its result says what was found and what is missing.
+    pub(crate) fn aggregated(
+        &mut self,
+        at: usize,
+        child_ids: Vec<NodeId>,
+        synthesis: Synthesis,
+        result: &mut ResultDraft,
+    ) {
+        (result.key_findings, result.gaps) = (synthesis.key_findings, synthesis.gaps);
+        let success_assessment = result.success_assessment.clone();
+        self.emit(at, NodeAggregated { child_ids, summary: synthesis.summary, success_assessment });
     }
 
     /// The role that the node at `at` shows with a status.

@@ -232,7 +232,7 @@ impl Graph {
             EventBody::RunStatusChanged(e) => {
                 self.status = e.status;
                 self.partial |= e.partial;
-                self.error = e.reason.clone().filter(|_| e.status == RunStatus::Failed);
+                self.error = e.error();
                 if e.status == RunStatus::Running {
                     self.started_at.get_or_insert(event.timestamp);
                 } else if e.status.is_final() {

@@ -110,6 +110,8 @@ fn child(n: u128) -> ChildOutcome {
             json_payload: json!({"passages": vec!["a passage of some length"; 30]}).as_object().cloned(),
             scratchpad_doc_id: None,
             scratchpad_tail: None,
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         }),
         error: None,
         artifacts: vec![ArtifactRef {

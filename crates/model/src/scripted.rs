@@ -127,6 +127,8 @@ impl Scripted {
             success_assessment: Some(SuccessAssessment { met: true, notes: None }),
             primary_artifact_label: labels.first().cloned(),
             parent_hint: ParentHintDraft { hint_type, artifact_labels: labels },
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         };
         (artifacts, result)
     }

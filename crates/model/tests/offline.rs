@@ -283,6 +283,8 @@ impl Runner {
                     json_payload: artifacts[1].json_payload.clone(),
                     scratchpad_doc_id: None,
                     scratchpad_tail: None,
+                    key_findings: Vec::new(),
+                    gaps: Vec::new(),
                 }),
                 error: None,
                 artifacts: vec![],

@@ -58,7 +58,9 @@ wire_message! {
     Action => Action { kind, note, tool_name, tool_args }
     ArtifactDraft => ArtifactDraft { r#type, label, title, document_markdown, json_payload, is_primary, citations }
     ParentHintDraft => ParentHintDraft { hint_type, artifact_labels }
-    ResultDraft => ResultDraft { kind, summary, success_assessment, primary_artifact_label, parent_hint [required] }
+    ResultDraft => ResultDraft {
+        kind, summary, success_assessment, primary_artifact_label, parent_hint [required], key_findings, gaps,
+    }
 
     ResearchInput => ResearchRequest {
         call [required], form, path, siblings, outline, session, prompts [required], frontmatter_schema,

@@ -42,7 +42,7 @@ wire_message! {
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {
         kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,
-        scratchpad_doc_id, scratchpad_tail,
+        scratchpad_doc_id, scratchpad_tail, key_findings, gaps,
     }
 }
 

@@ -378,6 +378,8 @@ fn executed(number: u64) -> ExecutorOutput {
                 hint_type: HintType::ReadDocuments,
                 artifact_labels: vec!["findings".into()],
             },
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         },
         scratchpad: pad(number),
     }

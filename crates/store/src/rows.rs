@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{GraphNode, GraphPlan, GraphView};
-use tree_agent_contract::{NodeId, RunStatus, Timestamp};
+use tree_agent_contract::{NodeId, Timestamp};
 
 use crate::ports::{ArtifactRow, NodeRow, PlanRow, Projection, RunRow};
 
@@ -22,7 +22,7 @@ impl Projection {
             match &event.body {
                 EventBody::RunStatusChanged(e) => {
                     run_touched = true;
-                    error = (e.status == RunStatus::Failed).then(|| e.reason.clone()).flatten();
+                    error = e.error();
                 }
                 EventBody::NodeCreated(_) => {
                     run_touched = true;

@@ -454,9 +454,11 @@ async fn create_document(
         title: args.text("title").to_owned(),
         body: args.text("body").to_owned(),
     };
+    // The run keeps a copy as an artifact of the node: what it returned stays what it was.
+    let copy = kept("documents", "md", document.title.clone(), document.body.clone());
     let written = s.create_document(caller, document).await?;
     let summary = format!("wrote {}, {} bytes", written.path, written.bytes);
-    Ok(ToolOutput::new(Value::Object(summary_json(&written)), summary))
+    Ok(ToolOutput { kept: Some(copy), ..ToolOutput::new(Value::Object(summary_json(&written)), summary) })
 }
 
 async fn list_projects(

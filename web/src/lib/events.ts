@@ -38,7 +38,7 @@ export function describe({ body }: Event): string {
     case 'nodeCompleted':
       return `completed${body.value.evidence ? `: ${clip(body.value.evidence, 100)}` : ''}`;
     case 'nodeFailed':
-      return clip(body.value.error, 140);
+      return `${clip(body.value.error, 140)}${body.value.retryable ? ' · a retry may help' : ''}`;
     case 'planCreated':
       return `${body.value.iteration === undefined ? `plan ${body.value.version}` : `iteration ${body.value.iteration}`}${body.value.summary ? `: ${clip(body.value.summary, 100)}` : ''}`;
     case 'planBandCreated':
@@ -46,7 +46,7 @@ export function describe({ body }: Event): string {
     case 'stepCreated':
       return clip(body.value.title, 120);
     case 'stepStatus':
-      return `step ${stepStatus(body.value.status)}`;
+      return `step ${clip(body.value.stepId, 60)} is ${stepStatus(body.value.status)}`;
     case 'nodeDelegated':
       return 'child started';
     case 'scratchpadUpdated':

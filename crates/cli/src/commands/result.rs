@@ -34,6 +34,7 @@ pub(crate) struct RunResult {
     run_id: RunId,
     pub(crate) status: RunStatus,
     pub(crate) partial: bool,
+    /// Why it failed, or ended as partial.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +72,9 @@ impl GetResult {
             out.json(&result)?;
         } else {
             if result.partial {
-                out.warn("note: the result is partial");
+                let why =
+                    result.error.as_deref().map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+                out.warn(format!("note: the result is partial{why}"));
             }
             if !result.has_answer() {
                 let why =
@@ -79,6 +82,8 @@ impl GetResult {
                 out.warn(format!("error: run {run} returned nothing; its status is {}{why}", result.status));
             }
             result.print(out, usize::MAX)?;
+            let gaps = result.result.iter().flat_map(|result| &result.gaps);
+            gaps.for_each(|gap| out.warn(format!("missing: {}", one_line(gap))));
             result.doubts().iter().for_each(|doubt| out.warn(doubt));
             if let Some(model) = result.models.last() {
                 out.note(format!("written by {}", one_line(model)));

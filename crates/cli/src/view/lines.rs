@@ -89,7 +89,13 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             Outcome::Success => ("✓", Paint::Good, format!("completed{}", because(&done.evidence))),
             Outcome::Partial => ("✓", Paint::Warn, format!("completed in part{}", because(&done.evidence))),
         },
-        EventBody::NodeFailed(failed) => ("✗", Paint::Bad, format!("failed: {}", one_line(&failed.error))),
+        EventBody::NodeFailed(failed) => {
+            let again = if failed.retryable { " (a retry may help)" } else { "" };
+            ("✗", Paint::Bad, format!("failed{again}: {}", one_line(&failed.error)))
+        }
+        EventBody::NodeResult(node) if !node.result.gaps.is_empty() => {
+            ("!", Paint::Warn, format!("missing: {}", one_line(&node.result.gaps.join("; "))))
+        }
         EventBody::AnswerVerified(e) => {
             let (verification, summary) = (&e.verification, one_line(&e.verification.summary));
             match verification.is_clean() {

@@ -162,6 +162,9 @@ impl<'a> Index<'a> {
         if let Some(used) = usage::short(&graph.usage()) {
             line.after(used, Paint::Dim);
         }
+        if let Some(why) = graph.error() {
+            line.detail(one_line(why), if graph.partial() { Paint::Warn } else { Paint::Bad });
+        }
         line
     }
 

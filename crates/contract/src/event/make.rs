@@ -1,9 +1,9 @@
 //! Payloads about which there is little to say.
 
-use super::{NodeCreated, NodeStatusChanged, RunCreated, SCHEMA_VERSION};
+use super::{NodeCreated, NodeStatusChanged, RunCreated, RunStatusChanged, SCHEMA_VERSION};
 use crate::ids::NodeId;
 use crate::run::RunSpec;
-use crate::status::{NodeStatus, Role};
+use crate::status::{NodeStatus, Role, RunStatus};
 
 impl RunCreated {
     /// The first event of a log of this schema version, with behaviour version 1.
@@ -32,6 +32,13 @@ impl NodeCreated {
             deliverable: None,
             profile: None,
         }
+    }
+}
+
+impl RunStatusChanged {
+    /// Why the run failed, or ended as partial.
+    pub fn error(&self) -> Option<String> {
+        self.reason.clone().filter(|_| self.status == RunStatus::Failed || self.partial)
     }
 }
 

@@ -103,6 +103,13 @@ impl AggregatorOutput {
         let mut c = Checks::default();
         self.scratchpad.check(&mut c);
         c.text("synthesis.summary", &self.synthesis.summary, limits::TEXT_BYTES);
+        for (field, items) in [("keyFindings", &self.synthesis.key_findings), ("gaps", &self.synthesis.gaps)]
+        {
+            c.range(format_args!("synthesis.{field}"), items.len() as u64, 0..=limits::FINDINGS as u64);
+            items
+                .iter()
+                .for_each(|item| c.text(format_args!("synthesis.{field}"), item, limits::CLAIM_BYTES));
+        }
         check_returned(&self.artifacts, &self.result, &mut c);
         if self.next.should_replan {
             c.text(

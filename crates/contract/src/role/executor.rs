@@ -98,6 +98,12 @@ pub struct ResultDraft {
     /// The role's own judgement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_assessment: Option<SuccessAssessment>,
+    /// What was found, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_findings: Vec<String>,
+    /// What is missing, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<String>,
     /// Label of the artifact to read first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_artifact_label: Option<String>,

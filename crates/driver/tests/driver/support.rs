@@ -169,6 +169,8 @@ fn executed(call: &CallContext) -> ExecutorOutput {
                 hint_type: HintType::ReadDocuments,
                 artifact_labels: vec!["findings".into()],
             },
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         },
         scratchpad: notes("- done"),
     }

@@ -1,7 +1,10 @@
 //! How nodes and runs end: failed, cancelled, out of budget.
 
+use std::collections::BTreeSet;
+
 use tree_agent_contract::event::*;
-use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus};
+use tree_agent_contract::text::{count, prefix};
+use tree_agent_contract::{NodeStatus, Outcome, RunStatus, StepStatus, limits};
 
 use super::{Decider, Next};
 
@@ -37,7 +40,8 @@ impl Decider<'_> {
         let exhausted = self.state.exhausted().map(|b| format!("budget {b} is used up"));
         let (status, reason, partial) = match root.status {
             NodeStatus::Completed => {
-                (RunStatus::Completed, exhausted, root.outcome == Some(Outcome::Partial))
+                let partial = root.outcome == Some(Outcome::Partial);
+                (RunStatus::Completed, exhausted.or_else(|| partial.then(|| self.lost()).flatten()), partial)
             }
             NodeStatus::Failed => (RunStatus::Failed, root.error.clone(), false),
             _ if exhausted.is_none() && root.stopped => {
@@ -51,6 +55,25 @@ impl Decider<'_> {
         };
         let reason = reason.map(|reason| self.state.waiting().explain_run(reason));
         self.emit(0, RunStatusChanged { status, reason, partial });
+    }
+
+    /// What a partial run lost, and to what: the guards that cut work, and the nodes that failed.
+    fn lost(&self) -> Option<String> {
+        let nodes = self.state.nodes();
+        let mut guards: Vec<&str> = Vec::new();
+        for (_, node) in (0..).zip(nodes).filter(|&(at, _)| self.state.control(at).is_cut()) {
+            guards.extend(node.decisions.iter().filter_map(|why| why.strip_prefix("guard:")));
+        }
+        let mut seen = BTreeSet::from(["lease"]);
+        guards.retain(|guard| seen.insert(*guard));
+        let cut = (!guards.is_empty()).then(|| format!("cut by {}", guards.join(", ")));
+        let mut failed = nodes.iter().filter_map(|node| Some((node.title.as_str(), node.error.as_deref()?)));
+        let failed = failed.next().map(|(title, error)| match failed.count() {
+            0 => format!("{title} failed: {error}"),
+            more => format!("{} failed; the first, {title}: {error}", count(more + 1, "node")),
+        });
+        let lost: Vec<String> = [cut, failed].into_iter().flatten().collect();
+        (!lost.is_empty()).then(|| prefix(&lost.join("; "), limits::TEXT_BYTES).to_owned())
     }
 
     /// Ends the run as it is: children before their parents, then the run itself.

@@ -4,13 +4,11 @@ use serde_json::{Map, Value};
 use tree_agent_contract::document::Document;
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
-use tree_agent_contract::role::{
-    ArtifactDraft, DraftType, KeptDocument, ResultDraft, RoleError, ToolCallKept,
-};
+use tree_agent_contract::role::{ArtifactDraft, DraftType, KeptDocument, ResultDraft, ToolCallKept};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
     ArtifactId, ArtifactType, DocumentId, HintType, KeptAnswer, NodeStatus, Outcome, ResultKind, Strategy,
-    SuccessAssessment, TreeAgentResult,
+    TreeAgentResult,
 };
 
 use super::{Decider, Next};
@@ -75,16 +73,26 @@ impl Decider<'_> {
         let node_id = node.id;
         let (scratchpad_doc_id, scratchpad_tail) = (node.scratchpad_doc_id, node.scratchpad_tail.clone());
         let number = self.state.control(at).results;
+        let is_draft = |label: &str| artifacts.iter().any(|draft| draft.label == label);
+        // What tools wrote for this result belongs to it.
+        let written = node.artifacts.iter().filter(|one| {
+            !is_draft(&one.label) && one.artifact_id == ArtifactId::of(node_id, number, &one.label)
+        });
+        let written: Vec<_> =
+            written.map(|one| (one.artifact_id, one.document_id, one.label.clone())).collect();
         let primary = draft
             .primary_artifact_label
             .clone()
             .or_else(|| artifacts.iter().find(|a| a.is_primary).map(|a| a.label.clone()))
-            .or_else(|| artifacts.first().map(|a| a.label.clone()));
+            .or_else(|| artifacts.first().map(|a| a.label.clone()))
+            .or_else(|| written.first().map(|(_, _, label)| label.clone()));
 
         let mut result = TreeAgentResult {
             kind: draft.kind,
             summary: draft.summary,
             success_assessment: draft.success_assessment,
+            key_findings: draft.key_findings,
+            gaps: draft.gaps,
             primary_artifact_id: primary.as_ref().map(|label| ArtifactId::of(node_id, number, label)),
             artifact_ids: Vec::with_capacity(artifacts.len()),
             document_ids: Vec::new(),
@@ -138,6 +146,15 @@ impl Decider<'_> {
             if !artifact.citations.is_empty() {
                 self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations });
             }
+        }
+        for (id, document_id, _) in written {
+            result.artifact_ids.push(id);
+            result.document_ids.extend(document_id);
+            hinted.0.push(id);
+            hinted.1.extend(document_id);
+        }
+        if result.kind == ResultKind::Json && !result.document_ids.is_empty() {
+            result.kind = ResultKind::Hybrid;
         }
         self.emit(at, NodeResult { result });
         hinted
@@ -217,52 +234,6 @@ impl Decider<'_> {
             }
             None => documents::of_homework(document, ARTIFACT, "planner"),
         }
-    }
-
-    /// The aggregator is not available. The node still returns the results of its children, labelled as partial, so
-    /// that they are not lost.
-    pub(crate) fn return_children(&mut self, at: usize, error: &RoleError) {
-        let children = self.state.latest_children(at).collect();
-        self.return_nodes(at, children, error);
-    }
-
-    /// As [`return_children`](Self::return_children), with the results of these nodes below it.
-    pub(crate) fn return_nodes(&mut self, at: usize, nodes: Vec<usize>, error: &RoleError) {
-        let mut result = TreeAgentResult {
-            kind: ResultKind::Json,
-            summary: String::new(),
-            success_assessment: Some(SuccessAssessment {
-                met: false,
-                notes: Some(format!("aggregation failed: {error}")),
-            }),
-            primary_artifact_id: None,
-            artifact_ids: Vec::new(),
-            document_ids: Vec::new(),
-            json_payload: None,
-            scratchpad_doc_id: self.state.node(at).scratchpad_doc_id,
-            scratchpad_tail: self.state.node(at).scratchpad_tail.clone(),
-        };
-        let mut summary =
-            format!("The results could not be aggregated ({error}); they are returned as they are.");
-        for child in nodes {
-            let node = self.state.node(child);
-            if let (NodeStatus::Completed, Some(of_child)) = (node.status, &node.result) {
-                summary.push_str(&format!("\n- {}: {}", node.title, of_child.summary));
-                result.artifact_ids.extend(&of_child.artifact_ids);
-                result.document_ids.extend(&of_child.document_ids);
-                result.primary_artifact_id = result.primary_artifact_id.or(of_child.primary_artifact_id);
-            }
-        }
-        if !result.document_ids.is_empty() {
-            result.kind = ResultKind::Document;
-        }
-        result.summary = prefix(&summary, limits::TEXT_BYTES).to_owned();
-        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
-        self.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
-        self.emit(at, NodeResult { result });
-        let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
-        self.hint(at, hint_type, artifact_ids, document_ids);
-        self.complete(at, Some(format!("aggregation failed: {error}")));
     }
 
     /// Ends a node that has returned its result.

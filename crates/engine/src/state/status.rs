@@ -1,6 +1,7 @@
 //! What the status of a node means for the role call that it needs.
 
 use tree_agent_contract::event::NodeStatusChanged;
+use tree_agent_contract::role::CallKind;
 use tree_agent_contract::{NodeStatus, Timestamp};
 
 use super::State;
@@ -38,10 +39,11 @@ impl State {
         }
         let control = &mut self.control[at];
         if let Some(guard) = e.message.as_deref().and_then(|m| m.strip_prefix("guard:")) {
-            // A node at the depth limit does its own work, and a smaller lease may do. Every other guard loses work.
+            // A node that need not plan does its own work, and a smaller lease may do. Every other guard loses work.
             let wound_down = matches!(guard, "budget" | "stopped" | "aggregationFailed");
+            let is_leaf = e.call == Some(CallKind::Execute);
             control.wound_down |= wound_down;
-            control.cut |= !wound_down && !matches!(guard, "maxDepth" | "lease");
+            control.cut |= !wound_down && !is_leaf && guard != "lease";
         }
         control.calls += u32::from(needs.is_some() && is_new);
         control.restarted &= !is_new;

@@ -161,6 +161,11 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
         }
         return true;
     }
+    // Watchers see that it delegates again.
+    if d.state.node(at).status == NodeStatus::Waiting && steps.iter().any(|step| is_new(&step)) {
+        let bands = d.state.node(at).plan.as_ref().map_or(0, |plan| plan.bands.len());
+        d.status(at, NodeStatus::Delegating, Some(format!("band {} of {bands}", band_index + 1)));
+    }
     let version = d.state.control(at).bands().plan_version;
     let (parent, depth) = (d.state.node(at).id, d.state.node(at).depth + 1);
     for (step_index, step) in (0..).zip(steps) {

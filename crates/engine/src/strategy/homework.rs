@@ -116,7 +116,8 @@ impl Rules for Homework {
             if self.0.has_answer() {
                 return self.return_answer(d, at, Some("guard:aggregationFailed"));
             }
-            return d.return_children(at, &failure.error);
+            let tasks = d.state.latest_children(at).collect();
+            return d.return_listing(at, tasks, &failure.error);
         }
         match d.state.has_completed_children(at) {
             true => self.finish(d, at, Some("guard:replanFailed"), self.0.owes_rollup()),
@@ -384,11 +385,10 @@ impl Homework {
         }
     }
 
-    fn aggregated(&self, d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
+    fn aggregated(&self, d: &mut Decider<'_>, at: usize, mut out: AggregatorOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids = d.state.latest_children(at).map(|child| d.state.node(child).id).collect();
-        let (summary, success_assessment) = (out.synthesis.summary, out.result.success_assessment.clone());
-        d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
+        d.aggregated(at, child_ids, out.synthesis, &mut out.result);
         d.return_result(at, out.artifacts, out.result);
         verified::then_complete(self, d, at);
     }

@@ -120,5 +120,7 @@ fn draft(kind: ResultKind, summary: String, hint_type: HintType, label: &str) ->
         success_assessment: None,
         primary_artifact_label: Some(label.into()),
         parent_hint: ParentHintDraft { hint_type, artifact_labels: vec![label.into()] },
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     }
 }

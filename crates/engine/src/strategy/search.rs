@@ -103,12 +103,10 @@ impl Rules for Search {
             CallOutput::Research(out) if at == self.0.root() => self.listed(d, at, out),
             CallOutput::Research(out) => self.researched(d, at, out),
             CallOutput::Pick(out) => picks::answered(&self.0, d, &out),
-            CallOutput::Aggregate(out) => {
+            CallOutput::Aggregate(mut out) => {
                 d.append_scratchpad(at, &out.scratchpad.append_markdown);
                 let child_ids = self.0.topic(at).children.iter().map(|&child| d.state.node(child).id);
-                let (child_ids, summary) = (child_ids.collect(), out.synthesis.summary);
-                let success_assessment = out.result.success_assessment.clone();
-                d.emit(at, NodeAggregated { child_ids, summary, success_assessment });
+                d.aggregated(at, child_ids.collect(), out.synthesis, &mut out.result);
                 let mut artifacts = out.artifacts;
                 returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state));
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
@@ -130,12 +128,10 @@ impl Rules for Search {
         match failure.kind {
             CallKind::Pick => picks::failed(&self.0, d, &failure.text()),
             kind if kind.finishes() => {
-                d.status(at, NodeStatus::Aggregating, Some("guard:aggregationFailed".into()));
-                if self.0.is_step() {
-                    let topics = self.0.researched_topics(SYNTHESISED);
-                    return d.return_nodes(at, topics, &failure.error);
-                }
-                let (artifacts, result) = returned::counts(self.0.counts());
+                let topics = self.0.researched_topics(SYNTHESISED);
+                let (mut artifacts, result) = d.listing(at, topics, &failure.error);
+                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state));
+                let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, result);
                 self.end(d, at, artifacts, result);
             }
             _ => d.fail(at, failure.text(), failure.error.retryable()),

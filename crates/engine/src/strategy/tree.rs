@@ -2,7 +2,7 @@
 //!
 //! | status | input | next status |
 //! | --- | --- | --- |
-//! | (created) | a free place in its band | `planning`; `executing` at the depth limit |
+//! | (created) | a free place in its band | `planning`; `executing` at the depth limit, or near the end of a budget |
 //! | `planning` | planner: execute | `executing` (`leaf_decision:direct`) |
 //! | `planning` | planner: plan | `delegating`, then `waiting` for the first band |
 //! | `executing` | executor: result | `completed` |
@@ -25,6 +25,7 @@ use super::bands;
 use super::rules::Rules;
 use super::verified;
 use crate::briefing;
+use crate::budgets;
 use crate::call::{CallInput, CallOutput};
 use crate::decide::{Decider, Failure};
 use crate::state::State;
@@ -56,10 +57,10 @@ impl Rules for Tree {
     }
 
     fn begin(&self, d: &mut Decider<'_>, at: usize) {
-        if d.state.node(at).depth >= d.state.budgets().max_depth {
-            d.need(at, CallKind::Execute, Some("guard:maxDepth".into()));
-        } else {
-            d.need(at, CallKind::Plan, None);
+        let is_deepest = d.state.node(at).depth >= d.state.budgets().max_depth;
+        match is_deepest.then_some("maxDepth").or_else(|| budgets::near_end(d.state, at, d.now)) {
+            Some(guard) => d.need(at, CallKind::Execute, Some(format!("guard:{guard}"))),
+            None => d.need(at, CallKind::Plan, None),
         }
     }
 
@@ -91,7 +92,8 @@ impl Rules for Tree {
             if d.state.spec().verify && self.synthesis_of.is_some() {
                 return d.return_kept(at, "guard:aggregationFailed");
             }
-            return d.return_children(at, &failure.error);
+            let children = d.state.latest_children(at).collect();
+            return d.return_listing(at, children, &failure.error);
         }
         if !self.keep_work(d, at, "replanFailed") {
             d.fail(at, failure.text(), failure.error.retryable());
@@ -199,17 +201,10 @@ impl Tree {
         bands::keep_children(d, at, guard)
     }
 
-    fn aggregated(&self, d: &mut Decider<'_>, at: usize, out: AggregatorOutput) {
+    fn aggregated(&self, d: &mut Decider<'_>, at: usize, mut out: AggregatorOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids: Vec<NodeId> = d.state.latest_children(at).map(|c| d.state.node(c).id).collect();
-        d.emit(
-            at,
-            NodeAggregated {
-                child_ids: child_ids.clone(),
-                summary: out.synthesis.summary,
-                success_assessment: out.result.success_assessment.clone(),
-            },
-        );
+        d.aggregated(at, child_ids.clone(), out.synthesis, &mut out.result);
         if out.next.should_replan {
             let ending = d.state.ending(at).map(|ending| ending.guard());
             if ending.is_none() && self.may_replan(d.state, at) {

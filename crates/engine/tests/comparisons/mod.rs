@@ -221,6 +221,8 @@ fn everything_that_a_node_differs_in_is_named() {
         json_payload: None,
         scratchpad_doc_id: None,
         scratchpad_tail: None,
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     }));
     assert_eq!(shown(a, b), ["~ Costs / Prices: plan result cost time tools status title"]);
 }

@@ -122,7 +122,7 @@ fn documents_of_a_fork_are_named_after_the_run_that_began_its_log() {
 pub(super) fn taken_up(hand: &Hand, at: usize, edits: Vec<Action>) -> Hand {
     let now = hand.now.plus_millis(60_000);
     let log = fork_of(&hand.log[..at], now, edits);
-    let mut fork = Hand { run: replayed(&log), log, now };
+    let mut fork = Hand { run: replayed(&log), log, now, texts: Vec::new() };
     fork.feed(Input::Claimed);
     fork
 }

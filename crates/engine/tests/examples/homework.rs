@@ -55,7 +55,7 @@ impl Homework {
         let run = Run::replay(id, &first.events).expect("a fresh log replays");
         let mut documents = Documents::default();
         documents.write(first.documents);
-        let mut homework = Self { hand: Hand { run, log: first.events, now }, documents };
+        let mut homework = Self { hand: Hand { run, log: first.events, now, texts: Vec::new() }, documents };
         homework.feed(Input::Claimed);
         homework
     }

@@ -581,6 +581,8 @@ pub(crate) fn executor_output(title: &str) -> ExecutorOutput {
                 hint_type: HintType::ReadDocuments,
                 artifact_labels: vec!["findings".into()],
             },
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         },
         scratchpad: notes(),
     }

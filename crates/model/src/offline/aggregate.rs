@@ -1,11 +1,10 @@
 //! The aggregator: puts what the children quoted into the one order of the whole question.
 
-use tree_agent_contract::DocumentId;
-use tree_agent_contract::NodeStatus;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorNext, AggregatorOutput, ChildOutcome, RoleError, ScratchpadDraft, Synthesis,
 };
-use tree_agent_contract::text::count;
+use tree_agent_contract::text::{count, prefix};
+use tree_agent_contract::{DocumentId, NodeStatus, limits};
 
 use super::answer::{Answer, NAMED};
 use super::evidence::wait;
@@ -44,12 +43,16 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     };
     let is_complete = input.exhausted_budget.is_none() && input.children.iter().all(is_met);
     let (artifacts, result) = answer.returned(SYNTHESIS, question(&input.call), is_complete);
-    let finding = |quote: &Quote| format!("“{}” ({})", short(&quote.text, 1_000), quote.source());
+    let finding = |quote: &Quote| {
+        let finding = format!("“{}” ({})", short(&quote.text, 1_000), quote.source());
+        prefix(&finding, limits::CLAIM_BYTES).to_owned()
+    };
+    let gaps = answer.gaps.iter().map(|gap| prefix(gap, limits::CLAIM_BYTES).to_owned());
     Ok(AggregatorOutput {
         synthesis: Synthesis {
             summary: result.summary.clone(),
-            key_findings: answer.quotes.iter().map(finding).collect(),
-            gaps: answer.gaps,
+            key_findings: answer.quotes.iter().take(limits::FINDINGS).map(finding).collect(),
+            gaps: gaps.collect(),
         },
         next: AggregatorNext::default(),
         scratchpad: ScratchpadDraft::of(format!(

@@ -182,6 +182,8 @@ impl Answer {
                 hint_type: HintType::ReadJson,
                 artifact_labels: vec![QUOTES.to_owned(), label.to_owned()],
             },
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         };
         (vec![document, json], result)
     }

@@ -71,6 +71,8 @@ pub(crate) fn child(n: u128, title: &str) -> ChildOutcome {
             json_payload: json!({"depth": 12}).as_object().cloned(),
             scratchpad_doc_id: None,
             scratchpad_tail: None,
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         }),
         error: None,
         artifacts: vec![ArtifactRef {

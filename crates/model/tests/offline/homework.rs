@@ -195,6 +195,8 @@ impl Runner {
             json_payload: output.artifacts[1].json_payload.clone(),
             scratchpad_doc_id: None,
             scratchpad_tail: None,
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
         });
         outcome
     }

@@ -51,6 +51,8 @@ async fn answer(log: &mut Log, text: &str) {
         json_payload: None,
         scratchpad_doc_id: None,
         scratchpad_tail: None,
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     };
     let bodies = vec![(root, None, NodeResult { result }.into())];
     log.record(bodies, Projection::default(), vec![DocumentOp::Create(document)]).await;

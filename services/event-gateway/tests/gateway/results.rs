@@ -148,6 +148,8 @@ async fn the_result_is_the_synthesis_of_the_root() {
         json_payload: None,
         scratchpad_doc_id: None,
         scratchpad_tail: None,
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     };
     let completed = NodeCompleted { outcome: Outcome::Partial, evidence: None, metrics: None };
     let bodies = [artifact.into(), NodeResult { result }.into(), completed.into()];

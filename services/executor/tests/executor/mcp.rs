@@ -68,6 +68,8 @@ impl RoleModel for Reader {
                     hint_type: HintType::ReadDocuments,
                     artifact_labels: vec!["file".into()],
                 },
+                key_findings: Vec::new(),
+                gaps: Vec::new(),
             },
             scratchpad: ScratchpadDraft { append_markdown: "read\n".into(), tail_preview: "read\n".into() },
         })

@@ -161,6 +161,9 @@ export interface Result {
   jsonPayload?: unknown;
   scratchpadDocId?: string;
   scratchpadTail?: string;
+  /** What an aggregation found, and what it missed. Absent if empty. */
+  keyFindings?: string[];
+  gaps?: string[];
 }
 
 /** What the verifier found in an answer. Lists are absent if they are empty. */

@@ -94,6 +94,8 @@ export function result(r: TreeAgentResult): Result {
     jsonPayload: r.jsonPayload,
     scratchpadDocId: r.scratchpadDocId,
     scratchpadTail: r.scratchpadTail,
+    keyFindings: r.keyFindings.length > 0 ? r.keyFindings : undefined,
+    gaps: r.gaps.length > 0 ? r.gaps : undefined,
   });
 }
 

@@ -62,6 +62,8 @@ impl ExecutorService for Stutterer {
                 success_assessment: None,
                 primary_artifact_label: None,
                 parent_hint: ParentHintDraft { hint_type: HintType::ReadJson, artifact_labels: vec![] },
+                key_findings: Vec::new(),
+                gaps: Vec::new(),
             },
             scratchpad: ScratchpadDraft { append_markdown: note.clone(), tail_preview: note },
         };

@@ -167,7 +167,12 @@ struct Child {
     partial: bool,
     summary: String,
     assessment: String,
+    /// The gaps of its synthesis.
+    missing: String,
     error: String,
+    /// The id of its scratchpad, and how that ends.
+    scratchpad: String,
+    notes: String,
     json: String,
     artifacts: Vec<Artifact>,
 }
@@ -200,7 +205,11 @@ impl Child {
             partial: child.partial,
             summary: trimmer.summary(result.map_or("", |r| r.summary.as_str())),
             assessment: trimmer.summary(&assessment.unwrap_or_default()),
+            missing: trimmer.summary(&result.map_or_else(String::new, |r| r.gaps.join("; "))),
             error: trimmer.summary(child.error.as_deref().unwrap_or_default()),
+            scratchpad: result.and_then(|r| r.scratchpad_doc_id).map(|id| id.to_string()).unwrap_or_default(),
+            notes: trimmer
+                .snippet(result.and_then(|r| r.scratchpad_tail.as_deref()).unwrap_or_default().trim()),
             json: trimmer.json(&json),
             artifacts: child.artifacts.iter().map(|a| Artifact::of(a, read, trimmer)).collect(),
         }

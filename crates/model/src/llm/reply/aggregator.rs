@@ -73,7 +73,8 @@ impl Reply for AggregatorReply {
         tidy(&mut object);
         let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
         let texts = |texts: &[String]| -> Vec<String> {
-            texts.iter().filter(|t| !t.trim().is_empty()).map(|t| cut(t, limits::TEXT_BYTES)).collect()
+            let texts = texts.iter().filter(|t| !t.trim().is_empty()).take(limits::FINDINGS);
+            texts.map(|t| cut(t, limits::CLAIM_BYTES)).collect()
         };
         let synthesis = Synthesis {
             summary: cut(&reply.synthesis.summary, limits::TEXT_BYTES),

@@ -229,6 +229,8 @@ pub(super) fn returned(
         success_assessment: Some(assessment),
         primary_artifact_label: primary,
         parent_hint: ParentHintDraft { hint_type, artifact_labels },
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     };
     (drafts, result)
 }

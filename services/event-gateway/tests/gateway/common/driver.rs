@@ -113,6 +113,8 @@ fn result() -> ResultDraft {
         success_assessment: None,
         primary_artifact_label: None,
         parent_hint: ParentHintDraft { hint_type: HintType::ReadJson, artifact_labels: Vec::new() },
+        key_findings: Vec::new(),
+        gaps: Vec::new(),
     }
 }
 

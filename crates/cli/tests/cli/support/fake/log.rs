@@ -62,6 +62,8 @@ pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
                 json_payload: None,
                 scratchpad_doc_id: None,
                 scratchpad_tail: None,
+                key_findings: Vec::new(),
+                gaps: Vec::new(),
             },
         }
         .into(),
