@@ -140,6 +140,28 @@ pub struct CallContext {
     /// What siblings have found so far, as far as their results are not told in full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<SiblingFindings>,
+    /// The tool calls of earlier attempts at this call, the latest last. Those that wrote are not made again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier_calls: Vec<EarlierCall>,
+}
+
+/// A tool call that an earlier attempt at a role call has made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EarlierCall {
+    /// The tool.
+    pub tool_name: String,
+    /// Its arguments, as the log shows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Map<String, Value>>,
+    /// It may have changed something.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writes: bool,
+    /// Whether it worked. None: it has no result, so nobody knows whether it was carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ok: Option<bool>,
+    /// What it returned, shortened, or what went wrong.
+    pub outcome: String,
 }
 
 /// What a person told a node.

@@ -227,6 +227,7 @@ fn updates_have_limits() {
             purpose: None,
             phase: None,
             started_at: None,
+            writes: false,
             cached: false,
         })
     };

@@ -397,6 +397,7 @@ mod tests {
             purpose: None,
             phase: None,
             started_at: None,
+            writes: false,
             cached: false,
         };
         let failed = || NodeFailed { error: "e".into(), retryable: false };

@@ -18,7 +18,7 @@ use crate::amounts::TOOL_CALLS;
 use crate::call::{CallKey, CallOutput, at_work};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
-use crate::state::{OpenTool, State};
+use crate::state::{ABANDONED, OpenTool, State};
 use crate::{briefing, pacing, waiting};
 
 /// How often a verifier that cannot be reached is called again: about a minute.
@@ -292,7 +292,13 @@ impl<'a> Decider<'a> {
 
     /// Ends the tool calls of the node at `at` that have no result: nobody waits for one any more.
     pub(crate) fn close_tools(&mut self, at: usize) {
-        for OpenTool { call_id, tool_name, phase, .. } in self.state.control(at).open_tools.clone() {
+        for OpenTool { call_id, tool_name, phase, writes, .. } in self.state.control(at).open_tools.clone() {
+            let error = match writes {
+                true => {
+                    format!("{ABANDONED}; nobody knows whether it was carried out, and it is not made again")
+                }
+                false => ABANDONED.to_owned(),
+            };
             self.emit(
                 at,
                 ToolCallResult {
@@ -300,7 +306,7 @@ impl<'a> Decider<'a> {
                     tool_name,
                     ok: false,
                     summary: None,
-                    error: Some("abandoned".into()),
+                    error: Some(error),
                     phase,
                     completed_at: None,
                     document_id: None,

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
-use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
+use serde_json::{Map, Value};
+use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION, ToolCallResult};
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::role::{CallKind, Guidance};
+use tree_agent_contract::role::{CallKind, EarlierCall, Guidance};
 use tree_agent_contract::{
     ArtifactId, Budgets, Finding, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse,
     StepId, Strategy, Timestamp,
@@ -135,6 +136,8 @@ pub(crate) struct Control {
     pub(crate) tool_calls: u32,
     /// Tool calls without a result.
     pub(crate) open_tools: Vec<OpenTool>,
+    /// Those that the role call that the node needs has made so far, if they have a result.
+    pub(crate) earlier_calls: Vec<EarlierCall>,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
@@ -158,7 +161,30 @@ pub(crate) struct OpenTool {
     pub(crate) phase: Option<String>,
     /// What is asked, in short.
     pub(crate) about: String,
+    args: Option<Map<String, Value>>,
+    pub(crate) writes: bool,
+    /// The tool was not called.
+    cached: bool,
 }
+
+impl OpenTool {
+    /// For later attempts, with its result. A call that was cut off has none.
+    fn ended(self, e: &ToolCallResult) -> EarlierCall {
+        let is_known = !e.error.as_deref().unwrap_or_default().starts_with(ABANDONED);
+        EarlierCall {
+            tool_name: self.tool_name,
+            args: self.args,
+            writes: self.writes,
+            ok: is_known.then_some(e.ok),
+            outcome: e.summary.clone().or_else(|| e.error.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// How the error of a tool call begins whose role call ended before its result.
+pub(crate) const ABANDONED: &str = "abandoned";
+/// Tool calls of earlier attempts that a role is told, the latest ones and all that wrote.
+const EARLIER_CALLS: usize = 64;
 
 impl Control {
     /// The children and steps of its plans.
@@ -508,14 +534,26 @@ impl State {
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
                     about: Finding::about(e.args.as_ref()),
+                    args: e.args.clone(),
+                    writes: e.writes,
+                    cached: e.cached,
                 });
                 self.note_overrun(at, [0, 0, used]);
             }
             EventBody::ToolCallResult(e) => {
-                let open = &mut self.control[at].open_tools;
-                let place = open.iter().position(|open| open.call_id == e.call_id);
-                let about = place.map(|place| open.remove(place).about);
-                self.answers.answered(at, e, about);
+                let control = &mut self.control[at];
+                let place = control.open_tools.iter().position(|open| open.call_id == e.call_id);
+                let open = place.map(|place| control.open_tools.remove(place));
+                self.answers.answered(at, e, open.as_ref().map(|open| open.about.clone()));
+                if let Some(open) = open.filter(|open| !open.cached) {
+                    let earlier = &mut control.earlier_calls;
+                    if earlier.len() >= EARLIER_CALLS
+                        && let Some(oldest) = earlier.iter().position(|call| !call.writes)
+                    {
+                        earlier.remove(oldest);
+                    }
+                    earlier.push(open.ended(e));
+                }
             }
             EventBody::StepCreated(e) => {
                 self.planned_nodes += u32::from(self.reusable_child(at, &e.step_id).is_none());

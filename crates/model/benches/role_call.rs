@@ -53,6 +53,7 @@ async fn main() {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     };
     let plan = PlanInput {
         homework: None,

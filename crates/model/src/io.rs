@@ -3,12 +3,15 @@
 mod updates;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tree_agent_contract::event::{ToolCallRequested, ToolCallResult, UsageRecorded};
-use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept};
+use tree_agent_contract::role::{
+    EarlierCall, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept,
+};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Allowance, Timestamp, limits};
 use tree_agent_tools::{ToolError, ToolOutput, ToolSet, ToolStart};
@@ -29,6 +32,8 @@ pub struct RoleIo {
     allowance: Allowance,
     tokens: AtomicU64,
     cost_micros: AtomicU64,
+    /// What earlier attempts at the call have written.
+    written: Mutex<Vec<EarlierCall>>,
 }
 
 impl RoleIo {
@@ -47,9 +52,27 @@ impl RoleIo {
                 allowance: Allowance::default(),
                 tokens: AtomicU64::new(0),
                 cost_micros: AtomicU64::new(0),
+                written: Mutex::default(),
             },
             receiver,
         )
+    }
+
+    /// The same for a call of which earlier attempts have made these calls of tools. Those that wrote are not made
+    /// again.
+    #[must_use]
+    pub fn after(self, earlier: &[EarlierCall]) -> Self {
+        let written = earlier.iter().filter(|call| call.writes && call.ok != Some(false)).cloned();
+        Self { written: Mutex::new(written.collect()), ..self }
+    }
+
+    /// The call that an earlier attempt has made to the same tool with the same arguments. Each counts once.
+    fn made_before(&self, name: &str, args: &Map<String, Value>) -> Option<EarlierCall> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = shown(args);
+        let place =
+            written.iter().position(|call| call.tool_name == name && call.args.as_ref() == Some(&shown))?;
+        Some(written.remove(place))
     }
 
     /// The same for a call with an allowance.
@@ -122,7 +145,7 @@ impl RoleIo {
         let asker = format!("{:?} {} {} {number}", self.tools.caller().node_id, self.phase, self.begun_at.0);
         let begun = match self.tools.begin(name, &args, &asker).await {
             Ok(ToolStart::Known { output, node }) => {
-                self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
+                self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true, false))).await;
                 let origin = match node == self.tools.caller().node_id {
                     true => Origin::ThisNode,
                     false => Origin::AnotherNode,
@@ -132,11 +155,21 @@ impl RoleIo {
             Ok(ToolStart::Ready(ready)) => Ok(ready),
             Err(error) => Err(error),
         };
+        let writes = begun.as_ref().is_ok_and(|ready| ready.writes());
+        if writes && let Some(earlier) = self.made_before(name, &args) {
+            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true, true))).await;
+            if earlier.ok.is_none() {
+                self.send(RoleUpdate::ToolCallResult(call.result(Err(&ToolError::Made)))).await;
+                return Err(ToolError::Made);
+            }
+            let value = json!({"done": true, "outcome": earlier.outcome});
+            return Ok(self.report(&call, ToolOutput::new(value, earlier.outcome), Origin::ThisNode).await);
+        }
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
             return Err(ToolError::Budget(most));
         }
-        self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false))).await;
+        self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false, writes))).await;
         let answer = match begun {
             Ok(ready) => ready.call().await,
             Err(error) => Err(error),
@@ -195,7 +228,13 @@ struct CallName {
 }
 
 impl CallName {
-    fn requested(&self, args: &Map<String, Value>, purpose: &str, cached: bool) -> ToolCallRequested {
+    fn requested(
+        &self,
+        args: &Map<String, Value>,
+        purpose: &str,
+        cached: bool,
+        writes: bool,
+    ) -> ToolCallRequested {
         ToolCallRequested {
             call_id: self.id.clone(),
             tool_name: self.tool.clone(),
@@ -203,6 +242,7 @@ impl CallName {
             purpose: Some(beginning(purpose)),
             phase: Some(self.phase.to_owned()),
             started_at: Some(now()),
+            writes,
             cached,
         }
     }
@@ -279,6 +319,13 @@ mod tests {
 
     use super::*;
 
+    fn begun(allowance: Allowance) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
+        let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
+        let caller = Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::default());
+        let (io, updates) = RoleIo::new(tools.tool_set(caller), "execute");
+        (io.allowing(allowance), updates)
+    }
+
     #[test]
     fn arguments_of_any_shape_fit_into_an_event() {
         let long = "ä".repeat(5_000);
@@ -293,12 +340,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_goes_on_until_it_has_used_what_it_may() {
-        let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
-        let begun = |allowance| {
-            let caller = Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::default());
-            let (io, updates) = RoleIo::new(tools.tool_set(caller), "execute");
-            (io.allowing(allowance), updates)
-        };
         let usage = UsageRecorded {
             model: "m".into(),
             input_tokens: 6,
@@ -329,5 +370,29 @@ mod tests {
         assert_eq!(refused, Err(ToolError::Budget(0)));
         assert!(io.ran_out_of_tool_calls());
         assert!(updates.try_recv().is_err(), "a call that was not made is not told");
+    }
+    #[tokio::test]
+    async fn what_an_earlier_attempt_wrote_is_not_written_again() {
+        let args = json!({"title": "A note", "body": "Paid."}).as_object().cloned().unwrap_or_default();
+        let earlier = |ok| EarlierCall {
+            tool_name: "write_note".into(),
+            args: Some(args.clone()),
+            writes: true,
+            ok,
+            outcome: "noted".into(),
+        };
+        let (io, mut updates) = begun(Allowance::default());
+        let io = io.after(&[earlier(None), earlier(Some(true)), earlier(Some(false))]);
+        let mut call = async || {
+            let answer = io.call_tool("write_note", args.clone(), "to note").await;
+            let Ok(RoleUpdate::ToolCallRequested(asked)) = updates.try_recv() else { panic!("it is told") };
+            let _ = updates.try_recv().expect("its end is told");
+            assert!(asked.writes);
+            (answer, asked.cached)
+        };
+        assert_eq!(call().await, (Err(ToolError::Made), true), "nobody knows whether it was carried out");
+        assert_eq!(call().await, (Ok(json!({"done": true, "outcome": "noted"})), true));
+        let (answer, cached) = call().await;
+        assert!(answer.is_ok() && !cached, "what failed may be tried again, and so may what is new");
     }
 }

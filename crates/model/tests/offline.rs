@@ -464,5 +464,6 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     }
 }

@@ -62,7 +62,7 @@ wire_message! {
     SessionForked => SessionForked { session_id, parent_session_id }
     RollupUpdated => RollupUpdated { document_id, iteration, summary, branches, summary_document_id }
     BranchNote => BranchNote { branch_id, summary }
-    ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at, cached }
+    ToolCallRequested => ToolCallRequested { call_id, tool_name, args, purpose, phase, started_at, cached, writes }
     ToolCallResult => ToolCallResult {
         call_id, tool_name, ok, summary, error, phase, completed_at, document_id, answer,
     }

@@ -29,9 +29,10 @@ wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
         scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
-        origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings,
+        origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings, earlier_calls,
     }
     Guidance => Guidance { author, text }
+    EarlierCall => EarlierCall { tool_name, args, writes, ok, outcome }
     Finding => Finding { tool, about, found }
     SiblingFindings => SiblingFindings { node_id, title, status, summary, findings }
     Allowance => Allowance { tokens, cost_micros, tool_calls }

@@ -114,6 +114,7 @@ impl SimRoles {
                     purpose: None,
                     phase: None,
                     started_at: None,
+                    writes: i % 8 == 1,
                     cached: dice.chance(20),
                 }),
                 2 => answered(i - 1, dice.within(0..=3)),

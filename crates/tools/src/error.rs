@@ -35,6 +35,12 @@ pub enum ToolError {
     /// that a tool does not tell what exists elsewhere.
     #[error("{0} does not exist in the context of this run")]
     NotFound(String),
+    /// An earlier attempt has made the same call of a tool that writes, and there is no result of it.
+    #[error(
+        "this call was made before, and nobody knows whether it was carried out, so it is not made again; \
+         say in your answer that this is unknown"
+    )]
+    Made,
     /// The documents cannot be reached now; the same call later may succeed.
     #[error("documents cannot be reached: {0}")]
     Unavailable(String),

@@ -64,7 +64,7 @@ pub struct ToolOutput {
 
 impl ToolOutput {
     /// An answer of a tool that wrote nothing for the run.
-    pub(crate) const fn new(value: Value, summary: String) -> Self {
+    pub const fn new(value: Value, summary: String) -> Self {
         Self { value, summary, kept: None, answer: None, is_lasting: true }
     }
 }
@@ -100,6 +100,11 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// True if the tool may change something.
+    pub fn writes(&self) -> bool {
+        self.offered.writes
+    }
+
     /// Calls the tool.
     pub async fn call(self) -> Result<ToolOutput, ToolError> {
         let Self { tools, offered: Offered { spec, server, .. }, args, asking } = self;

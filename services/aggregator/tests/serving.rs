@@ -45,6 +45,7 @@ fn input(model: &str) -> AggregateInput {
             time_left_ms: None,
             answers: None,
             siblings: Vec::new(),
+            earlier_calls: Vec::new(),
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

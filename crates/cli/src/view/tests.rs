@@ -95,6 +95,7 @@ fn growing() -> Log {
         purpose: Some("find \"lease\"".into()),
         phase: None,
         started_at: None,
+        writes: false,
         cached: false,
     };
     log.push(third, None, call);

@@ -391,6 +391,9 @@ payloads! {
         /// When it was asked for, by the role's clock.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
+        /// The tool may change something: it is a built-in that writes, or does not say that it only reads.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        writes: bool,
         /// The run knows the answer: the tool was not called, and the call counts in no budget.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cached: bool,

@@ -93,6 +93,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     };
     let input = PlanInput {
         homework: None,

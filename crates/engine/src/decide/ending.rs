@@ -66,7 +66,8 @@ impl Decider<'_> {
         }
         let mut seen = BTreeSet::from(["lease"]);
         guards.retain(|guard| seen.insert(*guard));
-        let cut = (!guards.is_empty()).then(|| format!("cut by {}", guards.join(", ")));
+        let cut = (!guards.is_empty())
+            .then(|| format!("cut by {}", guards.into_iter().map(words).collect::<Vec<_>>().join(", ")));
         let mut failed = nodes.iter().filter_map(|node| Some((node.title.as_str(), node.error.as_deref()?)));
         let failed = failed.next().map(|(title, error)| match failed.count() {
             0 => format!("{title} failed: {error}"),
@@ -95,5 +96,15 @@ impl Decider<'_> {
         };
         let reason = (!reason.is_empty()).then_some(reason);
         self.emit(0, RunStatusChanged { status, reason, partial: false });
+    }
+}
+
+/// What cut work, as people read it. Most guards are called as the limit that they keep.
+fn words(guard: &str) -> &str {
+    match guard {
+        "aggregationFailed" => "an aggregation that failed",
+        "replanFailed" => "a new plan that failed",
+        "stopped" => "a person who stopped it",
+        limit => limit,
     }
 }

@@ -63,6 +63,7 @@ impl State {
     pub(super) fn call_ended(&mut self, at: usize, answered: bool) {
         if answered {
             self.waiting.moved_on(at);
+            self.control[at].earlier_calls = Vec::new();
         }
         let spent = std::mem::take(&mut self.control[at].spent);
         if let Some(kind) = self.control[at].needs
@@ -78,6 +79,7 @@ impl State {
         self.end_pause(at);
         let control = &mut self.control[at];
         control.needs = None;
+        control.earlier_calls = Vec::new();
         control.attempt = 0;
         control.retry_at = None;
         control.flying = false;

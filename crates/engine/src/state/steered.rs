@@ -92,6 +92,8 @@ impl State {
     /// The node goes on, though it had ended or was about to.
     pub(super) fn reopened(&mut self, at: usize, e: &NodeReopened) {
         self.call_ended(at, false);
+        // A person wants what it did done again.
+        self.control[at].earlier_calls = Vec::new();
         if !self.leases.contains_key(&at) {
             self.sync_lease(at, true);
         }

@@ -24,6 +24,7 @@ pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
 
 fn asked(call_id: &str, cached: bool) -> RoleUpdate {
     RoleUpdate::ToolCallRequested(ToolCallRequested {
+        writes: false,
         call_id: call_id.into(),
         tool_name: "look".into(),
         args: serde_json::json!({"query": "pipes"}).as_object().cloned(),
@@ -105,4 +106,33 @@ fn what_a_tool_writes_is_an_artifact_of_its_node_and_is_written_once() {
     assert_eq!((again.events.len(), again.documents.len()), (1, 0));
     let EventBody::ToolCallResult(result) = &again.events[0].body else { panic!("the answer of the tool") };
     assert_eq!(result.document_id, Some(id));
+}
+
+#[test]
+fn the_next_attempt_is_told_what_was_done_and_what_nobody_knows() {
+    let mut hand = Hand::new(Budgets::default());
+    let call = hand.only();
+    let ask = |hand: &mut Hand, id: &str, writes: bool| {
+        let RoleUpdate::ToolCallRequested(asked) = asked(id, false) else { unreachable!() };
+        let update = RoleUpdate::ToolCallRequested(ToolCallRequested { writes, ..asked });
+        hand.feed(Input::Update(call.key, update));
+    };
+    ask(&mut hand, "t1", true);
+    hand.feed(Input::Update(call.key, kept("t1", "notes/a.md")));
+    ask(&mut hand, "t2", true);
+    // The driver dies. Its successor has only the log.
+    hand.run = Run::replay(hand.run.graph().run_id(), &hand.log).expect("it replays");
+    hand.feed(Input::Claimed);
+    let again = hand.only();
+    let earlier = &again.input.context().earlier_calls;
+    let told: Vec<_> = earlier.iter().map(|call| (call.tool_name.as_str(), call.writes, call.ok)).collect();
+    assert_eq!(told, [("look", true, Some(true)), ("look", true, None)]);
+    let EventBody::ToolCallResult(end) = &hand.log.last().expect("an event").body else {
+        panic!("the end of t2")
+    };
+    assert!(end.error.as_deref().is_some_and(|error| error.contains("nobody knows")), "{end:?}");
+    let RoleUpdate::ToolCallRequested(known) = asked("t1", true) else { unreachable!() };
+    hand.feed(Input::Update(again.key, RoleUpdate::ToolCallRequested(known)));
+    hand.answers_plan(&again, PlannerMode::Execute, None);
+    assert!(hand.only().input.context().earlier_calls.is_empty(), "another call begins");
 }

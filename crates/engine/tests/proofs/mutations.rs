@@ -131,6 +131,7 @@ fn a_stopped_call_that_leaves_a_tool_call_open_is_found() {
         purpose: None,
         phase: None,
         started_at: None,
+        writes: false,
         cached: false,
     };
     let stop = |reason: &str| {

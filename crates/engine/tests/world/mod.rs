@@ -390,6 +390,7 @@ impl World {
             let may = has_left || cached;
             if roll < 64 && (may || !self.plan.obedient) {
                 let tool = event::ToolCallRequested {
+                    writes: false,
                     call_id: format!("t{round}"),
                     tool_name: "list_documents".into(),
                     args: None,

@@ -31,6 +31,7 @@ fn call() -> CallContext {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     }
 }
 

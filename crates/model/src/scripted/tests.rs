@@ -43,6 +43,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     }
 }
 

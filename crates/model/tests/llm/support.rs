@@ -245,6 +245,7 @@ pub(crate) fn call(title: &str) -> CallContext {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     }
 }
 

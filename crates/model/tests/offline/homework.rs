@@ -46,6 +46,7 @@ impl Runner {
             time_left_ms: None,
             answers: None,
             siblings: Vec::new(),
+            earlier_calls: Vec::new(),
         }
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()

@@ -63,6 +63,7 @@ async fn talk(updates: Updates) -> CallOutput {
             purpose: None,
             phase: None,
             started_at: None,
+            writes: false,
             cached: false,
         };
         if updates.send(RoleUpdate::ToolCallRequested(request)).await.is_err() {

@@ -86,6 +86,7 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         time_left_ms: None,
         answers: None,
         siblings: Vec::new(),
+        earlier_calls: Vec::new(),
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 use tree_agent_contract::role::{
-    AggregateInput, ArtifactRef, CallContext, ChildOutcome, ExecuteInput, PlanInput, RoleError, VerifyInput,
+    AggregateInput, ArtifactRef, CallContext, ChildOutcome, EarlierCall, ExecuteInput, PlanInput, RoleError,
+    VerifyInput,
 };
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings};
@@ -16,6 +17,8 @@ use super::super::survey::{Hit, Survey};
 use super::PromptTrimmer;
 use super::homework::{self, Ended, Task};
 
+/// Bytes of the arguments of a tool call of an earlier attempt.
+const EARLIER_ARGS: usize = 200;
 /// Bytes of the date in a timestamp.
 const DATE: usize = "2026-01-27".len();
 
@@ -36,6 +39,22 @@ pub(super) struct Call {
     minutes_left: Option<u64>,
     /// What siblings have found so far.
     siblings: Vec<Sibling>,
+    /// Tool calls of earlier attempts.
+    earlier_calls: Vec<String>,
+}
+
+/// A tool call of an earlier attempt, in a line.
+fn earlier_call(call: &EarlierCall) -> String {
+    let args = call.args.as_ref().and_then(|args| serde_json::to_string(args).ok()).unwrap_or_default();
+    let outcome = match call.ok {
+        Some(true) => format!("done: {}", call.outcome),
+        Some(false) => format!("failed: {}", call.outcome),
+        None if call.writes => {
+            "cut off: nobody knows whether it was carried out; it is not made again".to_owned()
+        }
+        None => "cut off".to_owned(),
+    };
+    line(&format!("{} {}: {outcome}", call.tool_name, prefix(&args, EARLIER_ARGS)))
 }
 
 #[derive(Serialize)]
@@ -71,6 +90,11 @@ impl Call {
             today: call.started_at.map_or_else(String::new, |at| prefix(&at.to_string(), DATE).to_owned()),
             minutes_left: call.time_left_ms.map(|ms| ms.div_ceil(60_000)),
             siblings: call.siblings.iter().map(|sibling| Sibling::of(sibling, trimmer)).collect(),
+            earlier_calls: call
+                .earlier_calls
+                .iter()
+                .map(|call| trimmer.finding(&earlier_call(call)))
+                .collect(),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }
