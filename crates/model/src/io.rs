@@ -183,6 +183,19 @@ impl RoleIo {
         }
     }
 
+    /// Says in the log which MCP servers have listed no tools, so that nobody wonders why none was called. It counts in
+    /// no budget.
+    pub(crate) async fn tell_missing_tools(&self) {
+        for (server, why) in self.tools.servers_without_tools() {
+            let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+            let call = CallName { id: format!("t{number}"), tool: server.clone(), phase: self.phase };
+            let requested = call.requested(&Map::new(), "the tools of this MCP server", true, false);
+            self.send(RoleUpdate::ToolCallRequested(requested)).await;
+            let error = ToolError::Server { server, message: format!("no tool of it is offered: {why}") };
+            self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
+        }
+    }
+
     /// Reports what a tool has answered, with what is kept of it.
     async fn report(&self, call: &CallName, output: ToolOutput, origin: Origin) -> ToolAnswer {
         let result = call.result(Ok(&output));

@@ -29,7 +29,7 @@ use tree_agent_runtime::limited;
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
-use crate::applied::Applied;
+use crate::applied::{Applied, WORKS_WITH_TOOLS};
 use crate::cite;
 use crate::io::{RoleIo, Updates};
 use crate::select::Models;
@@ -189,6 +189,9 @@ impl RoleServer {
         let is_root = call.depth == 0;
         let work = async move {
             io.tools().ready().await;
+            if WORKS_WITH_TOOLS.contains(&I::PHASE) {
+                io.tell_missing_tools().await;
+            }
             // Otherwise a panic of the model would close the connection, with all other calls on it.
             let answer = AssertUnwindSafe(input.answer(model.as_ref(), &io)).catch_unwind().await;
             let mut output = answer.unwrap_or_else(|_| {

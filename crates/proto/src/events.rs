@@ -262,7 +262,7 @@ mod tests {
             "tree.leaf_picked": {"leafNodeId":id,"reason":"r","policy":"llm","fallback":"f"},
             "tree.session_forked": {"sessionId":"a","parentSessionId":"b"},
             "tree.rollup_updated": {"documentId":id,"iteration":1,"summary":"s","branches":[{"branchId":"b","summary":"s"}],"summaryDocumentId":id},
-            "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at,"cached":true},
+            "tree.tool_call_requested": {"callId":"t1","toolName":"n","args":{"q":"x"},"purpose":"p","phase":"execute","startedAt":at,"cached":true,"writes":true},
             "tree.tool_call_result": {"callId":"t1","toolName":"n","ok":false,"summary":"s","error":"e","phase":"execute","completedAt":at,"documentId":id,"answer":{"documentId":id,"bytes":7}},
             "tree.node_skipped": {"reason":"r"},
             "tree.plan_document_updated": {"documentId":id,"iteration":2,"items":[{"title":"t","state":"doing","note":"n"}],"remaining":["r"],"questions":["q"]},
@@ -380,6 +380,7 @@ mod tests {
             purpose: None,
             phase: None,
             started_at: None,
+            writes: true,
             cached: false,
         };
         let back = ToolCallRequested::from_wire(call.to_wire()).unwrap();

@@ -210,6 +210,11 @@ impl ToolSet {
         self.registry.servers.ready().await;
     }
 
+    /// The MCP servers whose tools the run would be offered and that have listed none, each with what went wrong.
+    pub fn servers_without_tools(&self) -> Vec<(String, String)> {
+        self.registry.servers.without_tools(&self.caller.context)
+    }
+
     /// The run on whose behalf they are called.
     pub const fn caller(&self) -> &Caller {
         &self.caller

@@ -30,6 +30,9 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if call.depth >= budgets.max_depth || most < 2 {
         return Ok(execute("The budget allows no deeper level."));
     }
+    if call.finish.is_some() {
+        return Ok(execute("A budget is nearly used up."));
+    }
     let found = gather(io, question(call), None, wait(call)).await?;
     let sources = sources(&found, most);
     if let Some(missing) = found.missing {

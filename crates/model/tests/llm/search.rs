@@ -47,7 +47,6 @@ fn root() -> ResearchInput {
         form: ResearchForm::Root,
         path: Vec::new(),
         siblings: Vec::new(),
-        earlier_calls: Vec::new(),
         outline: String::new(),
         session: None,
         call,

@@ -47,6 +47,12 @@ impl McpServers {
         }
     }
 
+    /// The servers whose tools `context` would offer and that have listed none, each with what went wrong.
+    pub(crate) fn without_tools(&self, context: &RunContext) -> Vec<(String, String)> {
+        let servers = self.servers.iter().filter(|server| server.config.offers(context));
+        servers.filter_map(|server| Some((server.config.name.clone(), server.toolless()?))).collect()
+    }
+
     /// The tools that `context` offers, with their servers.
     pub(crate) fn tools(&self, context: &RunContext) -> Vec<(Arc<Server>, Arc<McpTool>)> {
         let servers = self.servers.iter().filter(|server| server.config.offers(context));

@@ -100,6 +100,18 @@ impl Server {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Why there are no tools of the server; none if there are some.
+    pub(super) fn toolless(&self) -> Option<String> {
+        if !self.tools().is_empty() {
+            return None;
+        }
+        Some(match &*self.state.borrow() {
+            State::Starting => "it is starting".to_owned(),
+            State::Up(_) => "it lists none".to_owned(),
+            State::Down(why) => why.clone(),
+        })
+    }
+
     /// Names the time in which answers of the server are taken for the same: nobody tells whether what it looks at has
     /// changed. None if they are not used again.
     pub(crate) fn period(&self) -> Option<String> {

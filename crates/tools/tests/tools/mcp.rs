@@ -194,6 +194,10 @@ async fn a_server_that_cannot_start_holds_nobody_up() {
     let tools = set("[servers.gone]\ncommand = [\"/no/such/program\"]\n[servers.mute]\ncommand = [\"sleep\", \"600\"]\nstart_timeout_seconds = 1").await;
     assert!(names(&tools).await.iter().all(|name| !name.contains("__")));
     assert!(call(&tools, LIST_DOCUMENTS, json!({})).await.is_ok());
+    let missing = tools.servers_without_tools();
+    let names: Vec<&str> = missing.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["gone", "mute"], "{missing:?}");
+    assert!(missing[0].1.contains("/no/such/program"), "{missing:?}");
 }
 
 #[tokio::test]
