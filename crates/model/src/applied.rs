@@ -25,7 +25,9 @@ impl Applied {
     /// Logs the context of the run of `tools` if this is its first call. The call does not wait for that.
     pub(crate) fn note(&self, phase: &str, tools: &ToolSet) {
         let run = tools.caller().run_id;
-        if WORKS_WITH_TOOLS.contains(&phase) && self.0.lock().unwrap_or_else(PoisonError::into_inner).is_new(run) {
+        if WORKS_WITH_TOOLS.contains(&phase)
+            && self.0.lock().unwrap_or_else(PoisonError::into_inner).is_new(run)
+        {
             let tools = tools.clone();
             tokio::spawn(async move { log(&tools).await });
         }

@@ -241,7 +241,7 @@ pub(super) fn assemble(
     let fits = |prompt: &Prompt| tokens::fit(&[&prompt.system, &prompt.user], budget);
     // Bytes by which a prompt is too long, about.
     let excess = |prompt: &Prompt| {
-        let size = tokens::count(&prompt.system) + tokens::count(&prompt.user);
+        let size = tokens::count(&prompt.system) + tokens::estimate(&prompt.user);
         let bytes = prompt.system.len() + prompt.user.len();
         (size.saturating_sub(budget) + STATEMENT) * bytes / size.max(1)
     };
