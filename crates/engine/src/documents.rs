@@ -13,6 +13,7 @@
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
 use tree_agent_contract::role::KeptDocument;
+use tree_agent_contract::text::one_line;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Strategy, Timestamp};
 
 /// What the document behind an artifact is for.
@@ -59,6 +60,21 @@ pub(crate) fn scratchpad(
     let id = DocumentId::scratchpad(node);
     let scratchpad = document(run_id, id, DocumentKind::Scratchpad, title.to_owned(), now);
     of_node(with_role(scratchpad, "tree_agent_scratchpad"), node, parent, depth)
+}
+
+/// A scratchpad that begins with what its node was asked.
+pub(crate) fn asked(scratchpad: Document, reason: &str, criteria: &[String]) -> Document {
+    let mut body = format!("# {}\n\n", one_line(&scratchpad.title));
+    if !reason.trim().is_empty() {
+        body.push_str(&format!("{}\n\n", reason.trim()));
+    }
+    for criterion in criteria {
+        body.push_str(&format!("- {}\n", one_line(criterion)));
+    }
+    if !criteria.is_empty() {
+        body.push('\n');
+    }
+    Document { body, ..scratchpad }
 }
 
 /// The empty main scratchpad of the homework that `node` does.

@@ -15,9 +15,11 @@ pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
     let title = spec.title();
     let workspace = documents::workspace(run_id, &spec, now);
     let below = match spec.strategy {
-        Strategy::Tree | Strategy::Search => {
-            vec![documents::scratchpad(run_id, root, None, 0, &title, now)]
+        Strategy::Tree => {
+            let scratchpad = documents::scratchpad(run_id, root, None, 0, &title, now);
+            vec![documents::asked(scratchpad, &spec.objective, &[])]
         }
+        Strategy::Search => vec![documents::scratchpad(run_id, root, None, 0, &title, now)],
         Strategy::Homework => vec![
             documents::main_scratchpad(run_id, root, &title, now),
             documents::plan(run_id, root, &title, now),

@@ -197,7 +197,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             deliverable: step.deliverable,
             profile: step.profile,
         };
-        d.push(child, Some(parent), created.into());
+        d.push(child, Some(parent), created.clone().into());
         d.emit(at, NodeDelegated { child_node_id: child, step_id: step.step_id });
         let (run_id, place) = (d.state.graph().run_id(), d.place_of(at));
         let (scratchpad_doc_id, document) = match (iteration, step.branch_id) {
@@ -209,6 +209,7 @@ fn open(d: &mut Decider<'_>, at: usize, band_index: u32) -> bool {
             }
             _ => {
                 let new = documents::scratchpad(run_id, child, Some(parent), depth, &step.title, d.now);
+                let new = documents::asked(new, &created.reason, &created.success_criteria);
                 (new.id, Some(new))
             }
         };

@@ -50,9 +50,12 @@ pub(super) fn map_error(error: rusqlite::Error) -> StoreError {
         {
             StoreError::Conflict(error.to_string())
         }
+        ErrorCode::DiskFull => StoreError::unavailable(
+            "the disk of the embedded database is full; make room, and the work goes on by itself",
+            error,
+        ),
         ErrorCode::DatabaseBusy
         | ErrorCode::DatabaseLocked
-        | ErrorCode::DiskFull
         | ErrorCode::SystemIoFailure
         | ErrorCode::OutOfMemory
         | ErrorCode::OperationInterrupted => {

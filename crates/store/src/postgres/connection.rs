@@ -437,6 +437,9 @@ pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
         StoreError::unavailable("another client of the database holds a row locked", LockHeld(message))
     } else if *code == SqlState::QUERY_CANCELED {
         StoreError::unavailable("Postgres ended the call because it took too long", TookTooLong(message))
+    } else if *code == SqlState::DISK_FULL {
+        let message = "the disk of Postgres is full; make room, and the work goes on by itself";
+        StoreError::unavailable(message, error)
     } else if is_transient(code.code()) {
         StoreError::unavailable("Postgres could not serve the call now", error)
     } else {
