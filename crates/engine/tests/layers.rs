@@ -43,6 +43,7 @@ const ORDER: &[&str] = &[
     "decide/documents",
     "decide/ending",
     "decide/result",
+    "decide/listing",
     "strategy/rules",
     "strategy/bands",
     "strategy/verified",
