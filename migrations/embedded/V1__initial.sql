@@ -75,7 +75,8 @@ CREATE TABLE tree_agent_drivers (
     term             INTEGER NOT NULL,
     held_since       INTEGER NOT NULL,
     renewed_at       INTEGER NOT NULL,
-    lease_expires_at INTEGER NOT NULL
+    lease_expires_at INTEGER NOT NULL,
+    spare            INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tree_agent_events (

@@ -120,13 +120,15 @@ CREATE TABLE tree_agent_drivers (
     term             bigint      NOT NULL,
     held_since       timestamptz NOT NULL,
     renewed_at       timestamptz NOT NULL,
-    lease_expires_at timestamptz NOT NULL
+    lease_expires_at timestamptz NOT NULL,
+    spare            bigint      NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 COMMENT ON TABLE tree_agent_drivers IS 'One row for each incarnation of a driver. Runs name it in lease_owner.';
 COMMENT ON COLUMN tree_agent_drivers.term IS 'Grows when the driver counts its runs anew. A claim of an older term takes nothing.';
 COMMENT ON COLUMN tree_agent_drivers.held_since IS 'Since when the lease has been held without a break.';
 COMMENT ON COLUMN tree_agent_drivers.lease_expires_at IS 'By the clock of the database. From here on others take its runs.';
+COMMENT ON COLUMN tree_agent_drivers.spare IS 'Permits for role calls that its runs do not want. Others hand it runs that wait.';
 
 -- The log by months. A run's id begins with the time at which it was made (UUID version 7), so a range of ids is a range
 -- of time: each month has a partition, the primary key stays (run_id, seq), and what is archived of a month goes with its

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use futures::future::try_join_all;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tonic::transport::Channel;
 use tree_agent_contract::{Budgets, RunStatus, limits};
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
@@ -170,6 +171,23 @@ impl Cluster {
     /// Planner processes.
     pub(crate) fn planners(&self) -> usize {
         self.pids["PLANNER"].len()
+    }
+
+    /// Role calls in flight of all planners, as their metrics say.
+    pub(crate) async fn calls_in_flight(&self) -> anyhow::Result<f64> {
+        let planners = std::env::var("TREE_AGENT_PLANNERS").context("TREE_AGENT_PLANNERS is not set")?;
+        let mut calls = 0.0;
+        for planner in planners.split(',').filter_map(|url| url.trim().strip_prefix("http://")) {
+            let host = planner.trim_end_matches('/');
+            let mut connection = tokio::net::TcpStream::connect(host).await?;
+            let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+            connection.write_all(request.as_bytes()).await?;
+            let mut text = String::new();
+            connection.read_to_string(&mut text).await?;
+            let lines = text.lines().filter(|l| l.starts_with("tree_agent_driver_role_calls_in_flight{"));
+            calls += lines.filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>();
+        }
+        Ok(calls)
     }
 
     /// Kills the planner that holds leases as `owner`.

@@ -41,11 +41,11 @@ pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
         let (mut claims, mut renewals) = (Vec::new(), Vec::new());
         for _ in 0..repeat {
             let begun = Instant::now();
-            let claimed = store.claim(CLAIMER, claimer, LIMIT, 0).await?;
+            let claimed = store.claim(CLAIMER, claimer, LIMIT, LIMIT, 0).await?;
             claims.push(begun.elapsed().as_secs_f64() * 1e3);
             ensure!(claimed.is_empty(), "{} runs were free", claimed.len());
             let begun = Instant::now();
-            ensure!(store.renew(OWNER, owner, LEASE).await?, "the lease was lost");
+            ensure!(store.renew(OWNER, owner, LEASE, 0).await?.held, "the lease was lost");
             renewals.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         let more = json!({"live_runs": live, "repeat": repeat});

@@ -1,5 +1,5 @@
-//! Many runs that wait for slow models, which is the load that users have: how long all of them take, how early the
-//! mean run ends, and how long a small run waits beside a very wide one.
+//! Many runs that wait for slow models, which is the load that users have: how long all of them take, how many permits
+//! are in use, how early the mean run ends, and how long a small run waits beside a very wide one.
 
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,25 @@ use crate::cluster::{Cluster, report};
 
 /// Role calls in flight of one planner, by default.
 const PERMITS: u64 = 2_048;
-/// A tree of fan-out 4 and depth 3: 21 nodes that are planned and aggregated, and 64 leaves. At the deepest level no
-/// planner is asked.
-const CALLS: u64 = 106;
+/// A tree of fan-out 4 and depth 3: 85 nodes that are planned, 64 leaves, and 21 nodes that are aggregated.
+const CALLS: u64 = 170;
+/// The last calls of a run follow each other, so the permits are not in use for as many calls before the end.
+const TAIL: u64 = 7;
 
 pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
-    many_runs(cluster, if quick { 20 } else { 600 }, if quick { 200 } else { 5_000 }).await?;
+    many_runs(cluster, if quick { 20 } else { 300 }, if quick { 200 } else { 5_000 }).await?;
     beside_a_wide_run(cluster, if quick { 20 } else { 250 }, if quick { 200 } else { 5_000 }).await
 }
 
 async fn many_runs(cluster: &Cluster, count: usize, latency_ms: u64) -> anyhow::Result<()> {
     let model = format!("scripted:fanout=4,depth=3,latency_ms={latency_ms}");
-    let budgets = Budgets { max_depth: 3, ..Budgets::default() };
-    let made = cluster.complete(&model, &budgets, count, count).await?;
+    let budgets = Budgets { max_depth: 4, ..Budgets::default() };
+    let mut in_use = Vec::new();
+    let pause = Duration::from_millis(latency_ms / 5);
+    let made = tokio::select! {
+        made = cluster.complete(&model, &budgets, count, count) => made?,
+        failed = sample(cluster, pause, &mut in_use) => return failed,
+    };
     let runs = try_join_all(made.iter().map(|run| cluster.get(run))).await?;
     cluster.totals(&made).await?;
     let begun = runs.iter().map(|run| seconds(run.created_at)).fold(f64::INFINITY, f64::min);
@@ -40,8 +46,19 @@ async fn many_runs(cluster: &Cluster, count: usize, latency_ms: u64) -> anyhow::
     of_ideal["baseline"] = json!((ideal * 10.0).round() / 10.0);
     of_ideal["ratio"] = json!((total / ideal * 1e3).round() / 1e3);
     report("slow models/all runs", total, "s", of_ideal);
-    report("slow models/mean completion", mean / total, "of the total", more);
+    report("slow models/mean completion", mean / total, "of the total", more.clone());
+    in_use.truncate(in_use.len().saturating_sub(5 * TAIL as usize).max(1));
+    let share = in_use.iter().sum::<f64>() / (in_use.len() as f64 * permits as f64);
+    report("slow models/permits in use until the last seven calls", share, "of all permits", more);
     Ok(())
+}
+
+/// Notes how many role calls are in flight, again and again.
+async fn sample(cluster: &Cluster, pause: Duration, in_use: &mut Vec<f64>) -> anyhow::Result<()> {
+    loop {
+        in_use.push(cluster.calls_in_flight().await?);
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// A run of one node, alone and beside a run whose leaves are all due at once.

@@ -14,7 +14,8 @@ use crate::task::Message;
 const RESERVE: usize = 8;
 
 impl Fleet {
-    /// Claims as many runs as there is room for, and starts to drive them.
+    /// Claims as many runs as there is room for, and starts to drive them: runs of drivers that are gone, and others for
+    /// which there are permits. What is left of the permits is offered to runs that wait at other drivers.
     pub(crate) async fn claim(&mut self) {
         // If there is no room now, the driver looks again when there is.
         self.more = self.room().1 > 0;
@@ -28,7 +29,8 @@ impl Fleet {
         // The new term may have filled the room.
         let ((room, free), reserve) = (self.room(), self.reserve());
         let Some(term) = self.lease.term().filter(|_| reserve > 0) else { return };
-        let claims = match self.shared.store.claim(&self.config.owner, term, room, reserve).await {
+        let startable = self.startable().min(room);
+        let claims = match self.shared.store.claim(&self.config.owner, term, room, startable, reserve).await {
             Ok(claims) => claims,
             Err(error) => {
                 // It may have taken runs all the same.
@@ -38,6 +40,7 @@ impl Fleet {
             }
         };
         self.more = claims.len() >= room && room < free;
+        self.lease.offer(if claims.len() < startable.max(1) { self.spare() } else { 0 });
         self.shared.stats.claimed.fetch_add(claims.len() as u64, Ordering::Relaxed);
         if claims.is_empty() {
             return;

@@ -48,6 +48,8 @@ pub struct DriverStats {
     pub takeovers: AtomicU64,
     /// Runs driven to their end.
     pub finished: AtomicU64,
+    /// Runs released because they waited for permits while other drivers had some to spare.
+    pub handed_over: AtomicU64,
     /// Runs that another driver took over.
     pub lost: AtomicU64,
     /// Runs released because only a newer version can drive them.

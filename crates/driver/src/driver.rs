@@ -106,7 +106,7 @@ impl Driver {
         });
         let mut fleet = Fleet::new(self.config.clone(), shared, self.health.clone(), stop.clone());
         let (lease, owner) = (fleet.lease.clone(), self.config.owner.clone());
-        helpers.spawn(lease.keep(self.store.clone(), owner, self.config.lease));
+        helpers.spawn(lease.keep(self.store.clone(), owner, self.config.lease, self.scheduler.clone()));
         self.drive(&mut fleet, &stop).await;
         fleet.release_all(self.fanout).await;
         self.stats.active.store(0, Ordering::Relaxed);

@@ -90,6 +90,23 @@ impl Fleet {
         (free.min(self.fresh.available_permits()), free)
     }
 
+    /// Runs that nobody owns and that could begin a call at once. Runs that are being replayed come first.
+    pub(crate) fn startable(&self) -> usize {
+        self.shared.scheduler.startable().saturating_sub(self.replaying())
+    }
+
+    /// Permits that no run of this driver wants now. A driver that is too old for some runs offers none.
+    pub(crate) fn spare(&self) -> usize {
+        match self.shared.stats.newer.load(Ordering::Relaxed) {
+            0 => self.shared.scheduler.spare().saturating_sub(self.replaying()),
+            _ => 0,
+        }
+    }
+
+    fn replaying(&self) -> usize {
+        FRESH - self.fresh.available_permits()
+    }
+
     /// Waits until half of the runs that are being replayed have been.
     pub(crate) fn half_replayed(&self) -> impl Future<Output = ()> + use<> {
         let fresh = self.fresh.clone();
@@ -116,7 +133,6 @@ impl Fleet {
             abandon,
             created: Timestamp::default(),
             logged: Timestamp::default(),
-            behind: 0,
         };
         let abort = self.tasks.spawn(task.drive());
         self.by_task.insert(abort.id(), claim.run_id);
@@ -151,9 +167,10 @@ impl Fleet {
             }
             // Released in the next round, with others.
             Ok(Ok(Ended::Stopped)) => self.to_release.push((run, active.claim.epoch)),
-            // Released at once, because the next command may follow soon.
-            Ok(Ok(Ended::Rests)) => {
+            // Released at once, because the next command may follow soon, or a driver with free permits waits.
+            Ok(Ok(ended @ (Ended::Rests | Ended::HandedOver))) => {
                 self.health.clear_undrivable(run);
+                stats.handed_over.fetch_add(u64::from(ended == Ended::HandedOver), Ordering::Relaxed);
                 self.to_release.push((run, active.claim.epoch));
                 self.settle().await;
             }

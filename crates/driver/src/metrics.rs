@@ -38,6 +38,11 @@ impl Driver {
             of!(stats.takeovers),
         );
         metrics.counter("tree_agent_driver_finished_runs", "Runs driven to their end", of!(stats.finished));
+        metrics.counter(
+            "tree_agent_driver_handed_over_runs",
+            "Runs released because other drivers had permits to spare",
+            of!(stats.handed_over),
+        );
         metrics.counter("tree_agent_driver_lost_runs", "Runs that another driver took over", of!(stats.lost));
         metrics.counter(
             "tree_agent_driver_broken_runs",

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
-use tree_agent_store::{Leases, Store, StoreError};
+use tree_agent_store::{Leases, Renewed, Store, StoreError};
+
+use crate::scheduler::Scheduler;
 
 /// Renewals in flight. They are sent on time, also while earlier ones are not answered.
 const IN_FLIGHT: usize = 64;
@@ -25,6 +27,9 @@ struct LeaseState {
     term: Option<u64>,
     /// It is not known which runs are owned, so another term must begin.
     uncertain: bool,
+    /// Permits that the next renewal offers to runs of others. The loop of the driver says how many, again and again, so
+    /// that one that is stuck offers none.
+    spare: usize,
     /// Renewals that are not answered yet, and when they were sent.
     sent: BTreeMap<u64, Instant>,
     /// How long the last answer took.
@@ -56,6 +61,11 @@ impl Lease {
         (state.term, state.uncertain) = (Some(term), false);
     }
 
+    /// The driver has `spare` permits, and no run to claim for them.
+    pub(crate) fn offer(&self, spare: usize) {
+        self.state().spare = spare;
+    }
+
     /// Returns once another term must begin.
     pub(crate) async fn lapsed(&self) {
         self.lapsed.notified().await;
@@ -72,17 +82,25 @@ impl Lease {
     }
 
     /// Renews the lease three times in its length, for as long as the driver runs. A renewal waits for nothing: not for
-    /// claims, commands or replays, and not for the answer to the one before.
-    pub(crate) async fn keep(self: Arc<Self>, store: Arc<dyn Store>, driver: String, ttl: Duration) {
+    /// claims, commands or replays, and not for the answer to the one before. It tells other drivers which permits are
+    /// to spare here, and the scheduler which are to spare there.
+    pub(crate) async fn keep(
+        self: Arc<Self>,
+        store: Arc<dyn Store>,
+        driver: String,
+        ttl: Duration,
+        scheduler: Arc<Scheduler>,
+    ) {
         let mut timer = tokio::time::interval(ttl / 3);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut renewals = JoinSet::new();
+        let mut renewals: JoinSet<(u64, u64, Result<Renewed, StoreError>)> = JoinSet::new();
         let mut number = 0;
         loop {
             tokio::select! {
                 biased;
                 Some(done) = renewals.join_next(), if !renewals.is_empty() => {
                     let Ok((number, term, answer)) = done else { continue };
+                    scheduler.offered(answer.as_ref().map_or(0, |renewed| renewed.spare));
                     if self.answered(number, term, ttl, &answer) {
                         // The store may be back sooner than the next renewal is due.
                         timer.reset_after((ttl / 10).min(Duration::from_millis(500)));
@@ -94,22 +112,29 @@ impl Lease {
                         continue;
                     }
                     number += 1;
-                    self.state().sent.insert(number, Instant::now());
+                    let spare = self.sent(number);
                     let (store, driver) = (store.clone(), driver.clone());
                     renewals.spawn(async move {
-                        (number, term, Leases::renew(&*store, &driver, term, ttl).await)
+                        (number, term, Leases::renew(&*store, &driver, term, ttl, spare).await)
                     });
                 }
             }
         }
     }
 
+    /// Notes that a renewal is sent. Returns what it offers.
+    fn sent(&self, number: u64) -> usize {
+        let mut state = self.state();
+        state.sent.insert(number, Instant::now());
+        std::mem::take(&mut state.spare)
+    }
+
     /// Notes the answer to a renewal. True if there was none.
-    fn answered(&self, number: u64, term: u64, ttl: Duration, answer: &Result<bool, StoreError>) -> bool {
+    fn answered(&self, number: u64, term: u64, ttl: Duration, answer: &Result<Renewed, StoreError>) -> bool {
         let mut state = self.state();
         let sent = state.sent.remove(&number);
         match answer {
-            Ok(held) => {
+            Ok(Renewed { held, .. }) => {
                 state.took = sent.map(|at| at.elapsed()).unwrap_or_default();
                 let now = Instant::now();
                 if state.answered_at.is_none_or(|at| now.duration_since(at) >= ttl) {

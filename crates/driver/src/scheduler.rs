@@ -8,6 +8,9 @@
 //!    spread over the same permits, and the mean time to completion is short.
 //!
 //! Within a run, the engine says which call comes first.
+//!
+//! While other drivers have permits to spare, runs that wait here and have no call in flight leave: those that came
+//! last, and others as soon as their calls have ended. The kept permits begin no run then, which others can begin.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +20,9 @@ use tree_agent_contract::{RunId, Timestamp};
 
 /// One permit of this many is kept for runs without a call in flight.
 const KEPT: usize = 32;
+
+/// One due call may wait for so many permits before runs leave for other drivers.
+const QUEUE: usize = 2;
 
 /// The place of a run in the order of age. The number tells two tasks of one run apart.
 type Place = (Timestamp, RunId, u64);
@@ -33,6 +39,13 @@ struct State {
     free: usize,
     /// How many of the free ones only runs without a call in flight may take.
     kept: usize,
+    /// Due calls that may wait for permits here before runs leave, so that no permit is idle until others come.
+    queue: usize,
+    /// Due calls that wait for permits.
+    waiting: usize,
+    /// Permits that other drivers have to spare, and how many of them no run has left for yet.
+    elsewhere: usize,
+    offered: usize,
     joined: u64,
     runs: BTreeMap<Place, Demand>,
     /// Runs that want a call and have none, in the order in which they began to wait.
@@ -51,6 +64,8 @@ struct Demand {
     in_flight: usize,
     /// True while the run is in `first`.
     queued: bool,
+    /// The run is to look whether it leaves.
+    called_off: bool,
     notify: Arc<Notify>,
 }
 
@@ -60,6 +75,10 @@ impl Scheduler {
         let state = State {
             free: permits,
             kept: permits / KEPT,
+            queue: permits / QUEUE,
+            waiting: 0,
+            elsewhere: 0,
+            offered: 0,
             joined: 0,
             runs: BTreeMap::new(),
             first: VecDeque::new(),
@@ -74,14 +93,52 @@ impl Scheduler {
         state.joined += 1;
         let place = (created, run, state.joined);
         let notify = Arc::new(Notify::new());
-        let demand = Demand { due: 0, granted: 0, in_flight: 0, queued: false, notify: notify.clone() };
+        let demand = Demand {
+            due: 0,
+            granted: 0,
+            in_flight: 0,
+            queued: false,
+            called_off: false,
+            notify: notify.clone(),
+        };
         state.runs.insert(place, demand);
         Share { scheduler: self.clone(), place, notify }
     }
 
     /// Calls that are due and wait for a permit.
     pub(crate) fn waiting(&self) -> usize {
-        self.state().runs.values().map(|demand| demand.due).sum()
+        self.state().waiting
+    }
+
+    /// Calls of other drivers that there is room for.
+    pub(crate) fn spare(&self) -> usize {
+        self.state().spare()
+    }
+
+    /// Runs that could begin a call at once, and one that gets the next permit if no other waits for it. None if another
+    /// driver would begin them sooner.
+    pub(crate) fn startable(&self) -> usize {
+        let state = self.state();
+        match state.elsewhere > 0 && state.spare() == 0 {
+            true => 0,
+            false => state.free + usize::from(state.first.is_empty()),
+        }
+    }
+
+    /// Other drivers have `permits` to spare.
+    pub(crate) fn offered(&self, permits: usize) {
+        let mut state = self.state();
+        (state.elsewhere, state.offered) = (permits, permits);
+        if state.spare() > 0 {
+            return;
+        }
+        let State { first, runs, .. } = &mut *state;
+        for place in first.iter().rev().take(permits) {
+            if let Some(demand) = runs.get_mut(place) {
+                demand.called_off = true;
+                demand.notify.notify_one();
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,10 +147,16 @@ impl Scheduler {
 }
 
 impl State {
+    fn spare(&self) -> usize {
+        (self.free + self.queue).saturating_sub(self.kept + self.waiting)
+    }
+
     /// Changes what a run wants or has, and grants what is free then.
     fn change(&mut self, place: Place, change: impl FnOnce(&mut Demand, &mut usize)) {
         let Some(demand) = self.runs.get_mut(&place) else { return };
+        let waited = demand.due - demand.granted;
         change(demand, &mut self.free);
+        self.waiting = self.waiting + demand.due - demand.granted - waited;
         let wants = demand.due > demand.granted;
         let has_none = demand.granted + demand.in_flight == 0;
         if wants && has_none && !demand.queued {
@@ -132,6 +195,7 @@ impl State {
         let granted = most.min(demand.due - demand.granted);
         demand.granted += granted;
         self.free -= granted;
+        self.waiting -= granted;
         if demand.due > demand.granted {
             self.more.insert(place);
         } else {
@@ -171,9 +235,23 @@ impl Share {
         (0..taken).map(|_| Permit { scheduler: self.scheduler.clone(), place: self.place }).collect()
     }
 
-    /// Returns when there is something to take. It is safe to drop.
+    /// True if the run is to leave for another driver: it has `due` calls and none in flight, and older ones or all wait
+    /// for permits here.
+    pub(crate) fn leaves(&self, due: usize) -> bool {
+        let mut state = self.scheduler.state();
+        let waits = match state.more.first() {
+            Some(oldest) => *oldest < self.place,
+            None => state.free == 0 && !state.first.is_empty(),
+        };
+        let leaves = due > 0 && waits && state.offered > 0 && state.spare() == 0;
+        state.offered -= if leaves { due.min(state.offered) } else { 0 };
+        leaves
+    }
+
+    /// Returns when there is something to take, or once when the run may leave. It is safe to drop.
     pub(crate) async fn granted(&self) {
-        while self.scheduler.state().runs.get(&self.place).is_none_or(|demand| demand.granted == 0) {
+        let look = |demand: &mut Demand| demand.granted == 0 && !std::mem::take(&mut demand.called_off);
+        while self.scheduler.state().runs.get_mut(&self.place).is_none_or(look) {
             self.notify.notified().await;
         }
     }
@@ -185,6 +263,7 @@ impl Drop for Share {
         state.more.remove(&self.place);
         if let Some(demand) = state.runs.remove(&self.place) {
             state.free += demand.granted;
+            state.waiting -= demand.due - demand.granted;
             state.grant();
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use prost::Message as _;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::error::chain;
 use tree_agent_contract::role::{RoleError, RoleErrorKind, RoleUpdate};
@@ -57,7 +58,7 @@ pub(crate) struct Shared {
 }
 
 /// Why a task ended.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The run is final.
     Finished,
@@ -67,6 +68,8 @@ pub(crate) enum Ended {
     Stopped,
     /// The run is paused. Whoever claims it for the next command continues it.
     Rests,
+    /// Its calls wait for permits here, and another driver has some to spare.
+    HandedOver,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -120,8 +123,21 @@ pub(crate) struct RunTask {
     pub(crate) created: Timestamp,
     /// Time of the last event that was replayed.
     pub(crate) logged: Timestamp,
-    /// Microseconds by which the clock is behind the log.
-    pub(crate) behind: i64,
+}
+
+/// The time of a run while a task drives it. It begins at the wall clock, or at the end of the log if that is later, so
+/// that retries and deadlines do not wait until this clock catches up. From there it counts by the monotonic clock:
+/// whoever sets the wall clock neither stops a live run nor ends it.
+struct RunClock {
+    began: Timestamp,
+    since: Instant,
+}
+
+impl RunClock {
+    fn now(&self) -> Timestamp {
+        let passed = i64::try_from(self.since.elapsed().as_micros()).unwrap_or(i64::MAX);
+        Timestamp(self.began.micros().saturating_add(passed))
+    }
 }
 
 /// Role calls in flight. Dropping it cancels all of them.
@@ -141,18 +157,15 @@ impl RunTask {
         self.fresh = None;
         let mut calls = Calls::default();
         let share = self.shared.scheduler.join(self.claim.run_id, self.created);
-        let mut last = Timestamp::default();
-        // The previous driver's clock may have been ahead. Time continues from the end of the log; otherwise retries
-        // and deadlines would wait until this clock catches up.
-        self.behind = self.logged.micros().saturating_sub(self.shared.clock.now().micros()).max(0);
+        let clock = RunClock { began: self.shared.clock.now().max(self.logged), since: Instant::now() };
         let commands = std::mem::take(&mut self.commands);
         let abandon = self.abandon.take();
         let mut decision = match abandon {
-            None => run.handle(Input::Claimed, self.now(&mut last)),
+            None => run.handle(Input::Claimed, clock.now()),
             Some(_) => Decision::default(),
         };
         let mut inbox = Inbox::default();
-        let now = self.now(&mut last);
+        let now = clock.now();
         inbox.hear(&mut run, commands, now, &mut decision);
         if let Some(reason) = abandon {
             decision.merge(run.handle(Input::Abandon { reason }, now));
@@ -181,10 +194,13 @@ impl RunTask {
                 }
                 wanted
             });
-            self.begin_calls(&mut run, &share, &mut calls, self.now(&mut last));
+            if calls.0.is_empty() && inbox.answers().is_empty() && share.leaves(run.due(clock.now())) {
+                return Ok(Ended::HandedOver);
+            }
+            self.begin_calls(&mut run, &share, &mut calls, clock.now());
             self.progress.beat();
-            let mut wake =
-                run.next_wakeup().map(|at| Duration::from_micros(at.0.saturating_sub(last.0).max(0) as u64));
+            let wait = |at: Timestamp| at.0.saturating_sub(clock.now().0).max(0).unsigned_abs();
+            let mut wake = run.next_wakeup().map(|at| Duration::from_micros(wait(at)));
             if !inbox.answers().is_empty() {
                 wake = Some(wake.map_or(ANSWER_AGAIN, |wake| wake.min(ANSWER_AGAIN)));
             }
@@ -199,19 +215,13 @@ impl RunTask {
             decision = Decision::default();
             let mut inputs = 0;
             while let Some(message) = next {
-                let now = self.now(&mut last);
+                let now = clock.now();
                 self.handle(&mut run, message, now, &mut decision, &mut inbox);
                 inputs += 1;
                 next = if inputs < INPUTS_PER_APPEND { self.mailbox.try_recv().ok() } else { None };
             }
             self.shared.stats.stale_answers.fetch_add(run.take_stale(), Ordering::Relaxed);
         }
-    }
-
-    /// The clock. It never goes backwards within this task and is never behind the replayed log.
-    fn now(&self, last: &mut Timestamp) -> Timestamp {
-        *last = Timestamp(self.shared.clock.now().micros().saturating_add(self.behind)).max(*last);
-        *last
     }
 
     fn handle(

@@ -33,6 +33,8 @@ const TAKEOVER: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(3);
 /// How far clocks can be off, in seconds.
 const CLOCKS_OFF: u64 = 600;
+/// How far a clock that jumps can be off, in seconds.
+const JUMPS: u64 = 5 * 3_600;
 
 /// All processes.
 pub(crate) struct Cluster {
@@ -143,6 +145,11 @@ impl Cluster {
             }
             Fault::FreezeDriver => self.drivers[place].node.freeze(dice.millis(lease / 2..=3 * lease)),
             Fault::WedgeDriver => self.drivers[place].node.wedge(dice.millis(lease..=4 * lease)),
+            Fault::ClockJumps => {
+                let slot = &mut self.drivers[place];
+                slot.clock_off = (dice.within(0..=2 * JUMPS) as i64 - JUMPS as i64) * 1_000_000;
+                slot.node.set_clock(slot.clock_off);
+            }
             Fault::KillGateway => self.gateways[gateway].handle.node.kill("at some moment"),
             Fault::DrainGateway => {
                 world.note(&self.gateways[gateway].handle.node.name, format_args!("drains"));
@@ -249,7 +256,7 @@ impl Cluster {
     pub(crate) fn check_takeover(&mut self) {
         let world = self.world.clone();
         let uncertain = world.plan.erratic_store() && !world.healed();
-        if uncertain || world.plan.has(Fault::FewPlaces) {
+        if uncertain || world.plan.has(Fault::FewPlaces) || world.plan.has(Fault::FewPermits) {
             return self.orphans.clear();
         }
         let (now, lease) = (Instant::now(), world.plan.lease);
@@ -298,7 +305,7 @@ impl Cluster {
         }
         let (now, lease, model) = (Instant::now(), world.plan.lease, world.model());
         let works = |d: &&DriverSlot| !d.stop.is_cancelled() && d.node.is_healthy();
-        let few = world.plan.has(Fault::FewPlaces);
+        let few = world.plan.has(Fault::FewPlaces) || world.plan.has(Fault::FewPermits);
         let is_full =
             |d: &DriverSlot| few && model.runs.values().any(|run| run.owner.as_ref() == Some(&d.node.name));
         let mut late = Vec::new();
@@ -360,6 +367,9 @@ fn start_driver(world: &Arc<World>, place: usize, lives: u32, clock_off: i64) ->
     config.lease = world.plan.lease;
     if world.plan.has(Fault::FewPlaces) {
         config.max_runs = 1;
+    }
+    if world.plan.has(Fault::FewPermits) {
+        config.max_calls = 2;
     }
     // What ends several nodes is then written in parts, between which a driver may vanish.
     if world.plan.steered && world.plan.seed.is_multiple_of(3) {

@@ -81,7 +81,8 @@ pub(crate) async fn ask(world: Arc<World>, gateways: GatewayHandles, wanted: Wan
             attempts += 1;
             let id = u128::from(wanted.number) << 4 | (attempts % 16);
             let run_id = RunId(Uuid::from_u128(u128::from(world.plan.seed) << 8 | id));
-            let event = Event { run_id, timestamp: world.now(), ..fork.event.clone() };
+            let event =
+                Event { run_id, timestamp: world.now().max(fork.event.timestamp), ..fork.event.clone() };
             let attempt = NewFork { run_id, event, ..fork.clone() };
             let written = tokio::select! {
                 biased;
@@ -126,11 +127,12 @@ async fn plan(
         world.violation(format!("{} does not replay up to event {seq}", run_name(wanted.run)));
         return Ok(None);
     };
-    let Ok((_, goes_on)) = run.fork(&wanted.edits, world.now()) else { return Ok(None) };
+    let now = shared.last().map_or(world.now(), |last| last.timestamp.max(world.now()));
+    let Ok((_, goes_on)) = run.fork(&wanted.edits, now) else { return Ok(None) };
     let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
     // What is shared may end before the run itself was forked, so its log does not tell.
     let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
-    let (graph, now) = (run.graph(), world.now());
+    let graph = run.graph();
     let mut spec = RunSpec { user_id: USER.into(), labels: BTreeMap::new(), ..run.spec().clone() };
     for edit in &wanted.edits {
         if let Action::SetModel { model } = edit {

@@ -1,6 +1,7 @@
 //! A process of the simulated world, which can be cut off, frozen or killed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) world: Arc<World>,
     /// Offset of its clock in microseconds.
-    pub(crate) clock_off: i64,
+    clock_off: AtomicI64,
     /// Cancelled when the process has vanished.
     pub(crate) gone: CancellationToken,
     state: Mutex<State>,
@@ -36,7 +37,18 @@ struct State {
 
 impl Node {
     pub(crate) fn new(name: String, world: Arc<World>, clock_off: i64) -> Arc<Self> {
+        let clock_off = AtomicI64::new(clock_off);
         Arc::new(Self { name, world, clock_off, gone: CancellationToken::new(), state: Mutex::default() })
+    }
+
+    pub(crate) fn clock_off(&self) -> i64 {
+        self.clock_off.load(Ordering::Relaxed)
+    }
+
+    /// Sets its clock while it runs.
+    pub(crate) fn set_clock(&self, off: i64) {
+        self.world.note(&self.name, format_args!("its clock is set to {} s", off / 1_000_000));
+        self.clock_off.store(off, Ordering::Relaxed);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -160,6 +172,6 @@ pub(crate) struct NodeClock(pub(crate) Arc<Node>);
 
 impl Clock for NodeClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.world.now().micros() + self.0.clock_off)
+        Timestamp(self.0.world.now().micros() + self.0.clock_off())
     }
 }

@@ -85,6 +85,10 @@ faults! {
     SmallWindow,
     /// Drivers take only one run at a time.
     FewPlaces,
+    /// The clocks of drivers jump by hours, back and forth, also while they are down.
+    ClockJumps,
+    /// Drivers make only two role calls at a time, and hand over runs that wait.
+    FewPermits,
 }
 
 /// One world.
@@ -114,20 +118,26 @@ impl Plan {
     /// The world of `seed`. One in sixteen has no faults, and one in sixteen has all of them.
     pub fn of(seed: u64) -> Self {
         let dice = SeededRng::new(seed ^ 0x5eed_0f57_a710_0001);
+        // Faults that came later have dice of their own, so that all else is what it was without them.
+        let later = SeededRng::new(seed ^ 0x5eed_0f57_a710_0002);
+        let dice_of = |fault: Fault| if fault < Fault::ClockJumps { &dice } else { &later };
         let faults = match seed % 16 {
             0 => BTreeSet::new(),
             15 => Fault::ALL.iter().copied().collect(),
             _ => {
                 let percent = dice.within(8..=45);
-                Fault::ALL.iter().copied().filter(|_| dice.chance(percent)).collect()
+                Fault::ALL.iter().copied().filter(|fault| dice_of(*fault).chance(percent)).collect()
             }
         };
+        let few = faults.contains(&Fault::FewPermits);
+        let at_least = |least: usize, dice: u64| if few { least.max(dice as usize) } else { dice as usize };
         Self {
             seed,
             faults,
-            drivers: dice.within(1..=3) as usize,
+            // Enough of both that runs are handed over.
+            drivers: at_least(2, dice.within(1..=3)),
             gateways: dice.within(1..=2) as usize,
-            runs: dice.within(1..=2) as usize,
+            runs: at_least(4, dice.within(1..=2)),
             subscribers: dice.within(1..=2) as usize,
             lease: dice.millis(2_000..=5_000),
             trouble: dice.millis(4_000..=25_000),

@@ -49,6 +49,8 @@ pub struct Outcome {
     pub forks: u64,
     /// Budgets of subtrees that were used up.
     pub used_up: u64,
+    /// Runs that drivers handed over because others had permits to spare.
+    pub handed_over: u64,
     /// Nodes of runs with commands that were compared with the same runs without.
     pub compared: u64,
 }
@@ -204,6 +206,7 @@ fn finish(world: &Arc<World>, began: Instant) -> Outcome {
         refused,
         forks,
         used_up,
+        handed_over: checks.handed_over(),
         compared: checks.compared,
         trace: world.take_trace(),
         simulated: began.elapsed(),

@@ -192,7 +192,7 @@ async fn append(url: &str, writers: u64, rows: Rows) -> anyhow::Result<f64> {
                 .await?;
         }
         let term = store.begin_term("bench", Duration::from_secs(600)).await?.number;
-        let claims = store.claim("bench", term, RUNS as usize, 0).await?;
+        let claims = store.claim("bench", term, RUNS as usize, RUNS as usize, 0).await?;
         held.push(claims.iter().map(|c| (c.run_id, c.epoch)).collect::<Vec<_>>());
     }
     let start = Instant::now();

@@ -109,7 +109,7 @@ async fn parent(store: &PostgresStore, length: u64) -> anyhow::Result<RunId> {
         })
         .await?;
     let term = store.begin_term("bench", Duration::from_secs(600)).await?.number;
-    let claim = store.claim("bench", term, 1, 0).await?[0];
+    let claim = store.claim("bench", term, 1, 1, 0).await?[0];
     let text = "The offer of the second supplier is cheaper by a tenth. ".repeat(9);
     let mut head = 1;
     while head < length {

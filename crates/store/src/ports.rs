@@ -29,7 +29,7 @@ pub(crate) use commands::too_late;
 pub use commands::{Answer, PendingCommand, Sent};
 pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
-pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Term};
+pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Renewed, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 pub use passages::{
     CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage, Unembedded,

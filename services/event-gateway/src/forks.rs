@@ -41,6 +41,13 @@ struct Moment {
     at: Timestamp,
 }
 
+impl Moment {
+    /// When the fork begins: now, but not before what it shares, whose planner's clock may have been ahead.
+    fn next(&self) -> Timestamp {
+        now().max(self.at)
+    }
+}
+
 /// What the fork would do to the run at that moment. The state of a large run takes much memory, so whoever holds it
 /// holds a permit, too.
 struct Judged {
@@ -236,7 +243,7 @@ async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId
         return same_fork(gateway, earlier, &wanted).await;
     }
     let judged = judged(gateway, &wanted).await?;
-    let fork = new_fork(gateway, &wanted, user, &judged.moment.run, judged.goes_on).await?;
+    let fork = new_fork(gateway, &wanted, user, &judged.moment, judged.goes_on).await?;
     drop(judged);
     gateway.require(&fork.spec).await?;
     let batch = pb::EventBatch { events: vec![fork.event.to_wire()] };
@@ -282,10 +289,11 @@ async fn new_fork(
     gateway: &Gateway,
     wanted: &Wanted,
     user: String,
-    run: &Run,
+    moment: &Moment,
     goes_on: bool,
 ) -> Result<NewFork, Status> {
-    let (graph, seq, now) = (run.graph(), run.graph().seq(), now());
+    let run = &moment.run;
+    let (graph, seq, now) = (run.graph(), run.graph().seq(), moment.next());
     let parts = gateway.store.segments(wanted.run).await.map_err(errors::store)?;
     let parent = parts.iter().find(|part| seq <= part.until).map_or(wanted.run, |part| part.writer);
     // What is shared may end before the run itself was forked, so its log does not tell.
@@ -346,7 +354,7 @@ fn spec_of(wanted: &Wanted, user: String, run: &Run) -> RunSpec {
 
 /// What the fork would do, and whether it goes on although the run has ended.
 fn judge(moment: &Moment, wanted: &[Action]) -> Result<(Preview, bool), Status> {
-    moment.run.fork(wanted, now()).map_err(|refusal| {
+    moment.run.fork(wanted, moment.next()).map_err(|refusal| {
         let none = Action::Cancel { reason: String::new() };
         let field = name_in_request(&refusal.field, wanted).unwrap_or_else(|| refusal.field.clone());
         edits::refused(&none, Refusal { field, ..refusal })

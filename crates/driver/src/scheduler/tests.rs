@@ -88,6 +88,45 @@ fn permits_outlive_the_share_of_their_run() {
     assert_eq!(young.take().len(), 1);
 }
 
+#[test]
+fn runs_that_wait_leave_for_the_permits_of_others_and_the_oldest_stays() {
+    let scheduler = Scheduler::new(64);
+    let shares: Vec<Share> = (1..5).map(|n| join(&scheduler, n)).collect();
+    shares[0].ask(80);
+    let _wide = shares[0].take();
+    assert_eq!(scheduler.startable(), 3, "two kept permits, and the next one");
+    scheduler.offered(50);
+    assert_eq!(scheduler.startable(), 3, "calls may wait here, too, so that no permit is idle");
+    assert!(!shares[1].leaves(10));
+    shares[0].ask(100);
+    scheduler.offered(50);
+    assert_eq!((scheduler.spare(), scheduler.startable()), (0, 0), "another driver begins runs sooner");
+    assert!(!shares[0].leaves(30), "no older run waits");
+    assert!(!shares[1].leaves(0), "it has nothing to do");
+    assert!(shares[2].leaves(40));
+    assert!(shares[3].leaves(40), "the permits are not used up");
+    assert!(!shares[1].leaves(10), "they are");
+    scheduler.offered(0);
+    assert!(!shares[1].leaves(10));
+    assert_eq!(scheduler.startable(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_waits_for_its_first_permit_is_called_off_once() {
+    let scheduler = Scheduler::new(1);
+    let (busy, waits) = (join(&scheduler, 1), join(&scheduler, 2));
+    busy.ask(1);
+    let _permit = busy.take();
+    waits.ask(1);
+    let soon = std::time::Duration::from_millis(1);
+    assert!(tokio::time::timeout(soon, waits.granted()).await.is_err());
+    assert_eq!(scheduler.startable(), 0);
+    scheduler.offered(1);
+    assert!(tokio::time::timeout(soon, waits.granted()).await.is_ok());
+    assert!(waits.leaves(1));
+    assert!(tokio::time::timeout(soon, waits.granted()).await.is_err(), "it does not look for ever");
+}
+
 /// Whatever runs do, no permit is lost or made, nobody starves, and none is idle while somebody may have it.
 #[test]
 fn permits_are_conserved_and_never_idle() {
@@ -119,6 +158,8 @@ fn permits_are_conserved_and_never_idle() {
             let state = scheduler.state();
             let granted: usize = state.runs.values().map(|demand| demand.granted).sum();
             assert_eq!(state.free + granted + held.len(), permits, "seed {seed}");
+            let waiting: usize = state.runs.values().map(|demand| demand.due - demand.granted).sum();
+            assert_eq!(state.waiting, waiting, "seed {seed}");
             for demand in state.runs.values() {
                 let wants = demand.due > demand.granted;
                 let has_none = demand.granted + demand.in_flight == 0;

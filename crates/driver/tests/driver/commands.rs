@@ -34,7 +34,7 @@ async fn a_run_that_rests_hears_that_it_is_cancelled() {
     let roles = TreeRoles::new(2, None);
     let run = create_run(&*store, 1).await;
     let term = store.begin_term("before", LONG).await.expect("begun").number;
-    let claim = store.claim("before", term, 1, 0).await.expect("claimed")[0];
+    let claim = store.claim("before", term, 1, 1, 0).await.expect("claimed")[0];
     store.quarantine(run, claim.epoch, LONG).await.expect("put");
     let driver = Running::start("a", &store, &fanout, &roles);
     // The driver claims, but not this run.

@@ -422,7 +422,7 @@ async fn a_flooding_role_does_not_keep_a_cancellation_out() {
 /// Claims a run in another term of `owner`.
 async fn claim(store: &dyn Store, owner: &str) -> Vec<Claim> {
     let term = store.begin_term(owner, Duration::from_secs(60)).await.expect("begun").number;
-    store.claim(owner, term, 1, 0).await.expect("asked")
+    store.claim(owner, term, 1, 1, 0).await.expect("asked")
 }
 
 /// Appends an event of a type that only a newer version knows, as a newer driver would.

@@ -134,7 +134,7 @@ impl Fixture {
         };
         assert_eq!(self.store.create_run(new).await.unwrap(), Created::New(first[0].run_id));
         let term = self.store.begin_term("test", Duration::from_secs(60)).await.unwrap().number;
-        let claims = self.store.claim("test", term, 10, 0).await.unwrap();
+        let claims = self.store.claim("test", term, 10, 10, 0).await.unwrap();
         let claim = claims.into_iter().find(|c| c.run_id == first[0].run_id).unwrap();
         (claim, run)
     }

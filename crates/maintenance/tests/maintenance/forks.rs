@@ -101,7 +101,7 @@ async fn work(f: &Fixture, fork: RunId, log: &[Event], until: u64) {
     let events: Vec<Event> = log[shared..until as usize].iter().map(later).collect();
     let mut run = Run::replay(fork, &own).unwrap();
     let term = f.store.begin_term("test", Duration::from_secs(60)).await.unwrap().number;
-    let claims = f.store.claim("test", term, 10, 0).await.unwrap();
+    let claims = f.store.claim("test", term, 10, 10, 0).await.unwrap();
     let claim = claims.into_iter().find(|claim| claim.run_id == fork).expect("the fork goes on");
     for events in events.chunks(7) {
         f.append(claim, &mut run, events).await;

@@ -92,6 +92,10 @@ impl Logs {
                     format!("{name}: event {expected} is of epoch {epoch}, the run is in {}", log.epoch);
                 found.push(text);
             }
+            if let Some((_, last)) = log.events.last().filter(|(_, last)| last.timestamp > event.timestamp) {
+                let at = event.timestamp;
+                found.push(format!("{name}: event {expected} is of {at:?}, after {:?}", last.timestamp));
+            }
             if let Err(error) = log.graph.apply(event) {
                 found.push(format!("{name}: the log does not replay: {error}"));
             }

@@ -77,6 +77,11 @@ impl Checks {
         (fenced, stale, found)
     }
 
+    /// How often drivers handed a run over.
+    pub(crate) fn handed_over(&self) -> u64 {
+        self.drivers.values().map(|counters| count(&counters.driver.handed_over)).sum()
+    }
+
     /// A driver makes a role call. Returns the call's number and what is wrong with it.
     pub(crate) fn role_called(&mut self, driver: &str, run: RunId, key: &CallKey) -> (u64, Vec<String>) {
         self.calls.called(driver, run, key, &self.log)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tree_agent_contract::{RunId, RunStatus, Timestamp};
-use tree_agent_store::{Claim, Failed, QUARANTINE_MAX, Term};
+use tree_agent_store::{Claim, Failed, QUARANTINE_MAX, Renewed, Term};
 
 use super::model::{Model, StoredDriver, StoredRun};
 use crate::flaw::Flaw;
@@ -16,6 +16,7 @@ impl Model {
             held_since: now,
             renewed_at: now,
             lease_until: now,
+            spare: 0,
         });
         row.term += 1;
         row.renew(now, ttl);
@@ -39,6 +40,7 @@ impl Model {
         term: u64,
         now: Timestamp,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Vec<Claim> {
         let (same_epoch, eternal) = (self.has(Flaw::SameEpoch), self.has(Flaw::EternalLease));
@@ -52,29 +54,29 @@ impl Model {
                 && !eternal
                 && self.drivers.get(owner).is_none_or(|other| other.is_gone(now, since))
         };
-        let unowned = self.runs.iter().filter(|(_, run)| {
+        let free = self.runs.iter().filter(|(_, run)| {
             !run.row.status.is_final() && run.owner.as_ref().is_none_or(|owner| is_gone(owner))
         });
         let is_called = |id: &RunId, run: &StoredRun| {
             let pending = self.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
             !deaf && pending && run.last_command > run.claimed_command
         };
-        let mut free: Vec<(bool, bool, Timestamp, RunId)> = unowned
-            .map(|(id, run)| (!is_called(id, run), run.owner.is_none(), run.created_at, *id))
-            .collect();
+        let mut free: Vec<(bool, bool, Timestamp, RunId)> =
+            free.map(|(id, run)| (!is_called(id, run), run.owner.is_none(), run.created_at, *id)).collect();
         free.sort_unstable();
         // Those that were called and have no place among the called may have one among the others.
-        let (mut called, mut limit) = (called, limit);
+        let (mut called, mut limit, mut unowned) = (called, limit, unowned);
         free.retain_mut(|(uncalled, _, _, id)| {
             let waited_for = self.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
-            let rests = self.runs.get(id).is_some_and(|run| {
-                let paused = run.row.status == RunStatus::Paused && !waited_for;
-                run.owner.is_none() && (paused || run.not_before > now)
-            });
+            let Some(run) = self.runs.get(id) else { return false };
+            let paused = run.row.status == RunStatus::Paused && !waited_for;
+            let rests = run.owner.is_none() && (paused || run.not_before > now);
             *uncalled |= called == 0;
+            let waits = *uncalled && run.owner.is_none();
             let places = if *uncalled { &mut limit } else { &mut called };
-            let taken = *places > 0 && !(*uncalled && rests);
+            let taken = *places > 0 && !(*uncalled && rests) && !(waits && unowned == 0);
             *places -= usize::from(taken);
+            unowned -= usize::from(taken && waits);
             taken
         });
         let mut claims: Vec<_> = free
@@ -105,11 +107,17 @@ impl Model {
     }
 
     /// [`Leases::renew`](tree_agent_store::Leases::renew) at `now`.
-    pub fn renew(&mut self, driver: &str, term: u64, now: Timestamp, ttl: Duration) -> bool {
-        let Some(row) = self.drivers.get_mut(driver).filter(|row| row.term == term) else { return false };
+    pub fn renew(&mut self, driver: &str, term: u64, now: Timestamp, ttl: Duration, spare: usize) -> Renewed {
+        let Some(row) = self.drivers.get_mut(driver).filter(|row| row.term == term) else {
+            return Renewed::default();
+        };
         let held = row.lease_until >= now;
         row.renew(now, ttl);
-        held
+        row.spare = spare;
+        let half = |row: &StoredDriver| (row.lease_until.micros() - row.renewed_at.micros()) / 2;
+        let others = self.drivers.iter().filter(|(id, _)| *id != driver).map(|(_, row)| row);
+        let heard = others.filter(|row| now.micros() < row.renewed_at.micros() + half(row));
+        Renewed { held, spare: heard.map(|row| row.spare).sum() }
     }
 
     /// [`Leases::release`](tree_agent_store::Leases::release).

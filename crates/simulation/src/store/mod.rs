@@ -140,7 +140,7 @@ impl SimStore {
     /// The clock that applies to this caller's claims and renewals.
     fn lease_clock(&self, now: Timestamp) -> Timestamp {
         match self.node.world.flaw {
-            Some(Flaw::CallersClock) => Timestamp(now.micros() + self.node.clock_off),
+            Some(Flaw::CallersClock) => Timestamp(now.micros() + self.node.clock_off()),
             _ => now,
         }
     }

@@ -106,6 +106,8 @@ pub struct StoredDriver {
     pub renewed_at: Timestamp,
     /// When it ends.
     pub lease_until: Timestamp,
+    /// Permits that its runs do not want.
+    pub spare: usize,
 }
 
 impl StoredRun {

@@ -84,12 +84,13 @@ impl Leases for SimStore {
         driver: &str,
         term: u64,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
         let claims = self
             .call("claim", &[], move |model, now| {
-                let claims = model.claim(&driver, term, store.lease_clock(now), limit, called);
+                let claims = model.claim(&driver, term, store.lease_clock(now), limit, unowned, called);
                 let unowned = model.runs.iter().filter(|(_, run)| run.owner.is_none());
                 unowned.for_each(|(id, run)| world.checks().log.released(*id, run.epoch));
                 for claim in &claims {
@@ -107,14 +108,20 @@ impl Leases for SimStore {
         Ok(claims)
     }
 
-    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+    async fn renew(
+        &self,
+        driver: &str,
+        term: u64,
+        ttl: Duration,
+        spare: usize,
+    ) -> Result<Renewed, StoreError> {
         let (world, store, driver) = (self.node.world.clone(), self.clone(), driver.to_owned());
         self.call("renew", &[], move |model, now| {
-            let held = model.renew(&driver, term, store.lease_clock(now), ttl);
+            let renewed = model.renew(&driver, term, store.lease_clock(now), ttl, spare);
             if model.drivers.get(&driver).is_some_and(|row| row.term == term) {
                 world.checks().log.renewed(&driver, now.plus_millis(ttl.as_millis() as u64));
             }
-            Ok(held)
+            Ok(renewed)
         })
         .await
     }

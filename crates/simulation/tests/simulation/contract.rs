@@ -45,6 +45,7 @@ contract! {
     leases::a_term_names_what_is_owned_and_older_claims_take_nothing,
     leases::a_lease_that_had_ended_claims_nothing_and_is_told,
     leases::after_an_outage_nobody_is_robbed,
+    leases::renewals_tell_what_others_have_to_spare_and_claims_say_what_they_take,
     leases::a_run_in_quarantine_waits,
     leases::failures_are_counted_for_all_drivers_until_there_is_progress,
     leases::a_run_whose_drivers_vanish_without_progress_waits,

@@ -29,6 +29,7 @@ mod run_lists;
 #[path = "../../../store/tests/contract/runs.rs"]
 mod runs;
 
+mod balance;
 mod contract;
 mod fixture;
 mod flaws;

@@ -73,7 +73,7 @@ fn every_seed_keeps_every_promise() {
     let (events, calls, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
     let (refused, unawaited) = (AtomicU64::new(0), AtomicU64::new(0));
     let (applied, denied, compared) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let (forks, used_up) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (forks, used_up, handed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let found = for_each_seed(seeds, |seed| {
         let mut outcome = simulate(seed, None);
         if seed.is_multiple_of(ALONE) {
@@ -82,6 +82,7 @@ fn every_seed_keeps_every_promise() {
         applied.fetch_add(outcome.applied, Ordering::Relaxed);
         denied.fetch_add(outcome.refused, Ordering::Relaxed);
         forks.fetch_add(outcome.forks, Ordering::Relaxed);
+        handed.fetch_add(outcome.handed_over, Ordering::Relaxed);
         used_up.fetch_add(outcome.used_up, Ordering::Relaxed);
         compared.fetch_add(outcome.compared, Ordering::Relaxed);
         let Outcome { violations, events: written, calls: made, fenced, stale, .. } = outcome;
@@ -94,7 +95,7 @@ fn every_seed_keeps_every_promise() {
     let took = began.elapsed().as_secs_f64();
     eprintln!(
         "{seeds} seeds in {took:.1} s ({:.0}/s): {} events, {} role calls, {} appends fenced, {} answers stale, \
-         {} commands applied, {} refused, {} nodes compared, {} forks, {} budgets of subtrees used up",
+         {} commands applied, {} refused, {} nodes compared, {} forks, {} budgets of subtrees used up, {} runs handed over",
         seeds as f64 / took,
         events.into_inner(),
         calls.into_inner(),
@@ -105,6 +106,7 @@ fn every_seed_keeps_every_promise() {
         compared.load(Ordering::Relaxed),
         forks.load(Ordering::Relaxed),
         used_up.load(Ordering::Relaxed),
+        handed.load(Ordering::Relaxed),
     );
     fail(&found);
     // The test proves something only if answers did come late or twice, and commands were given.
@@ -112,6 +114,7 @@ fn every_seed_keeps_every_promise() {
         assert!(applied.into_inner() > seeds && denied.into_inner() > seeds / 10);
         assert!(compared.into_inner() > seeds / 10);
         assert!(forks.into_inner() > seeds / 10 && used_up.into_inner() > seeds / 20);
+        assert!(handed.into_inner() > seeds / 10);
         assert!(refused.into_inner() > 0 && unawaited.into_inner() > 0);
     }
 }

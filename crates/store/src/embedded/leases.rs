@@ -11,7 +11,7 @@ use super::connection::{map_error, now};
 use super::values::execute;
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Failed, Leases, Term, quarantine_time};
+use crate::ports::{Claim, Failed, Leases, Renewed, Term, quarantine_time};
 
 impl EmbeddedStore {
     /// Sets the runs aside that have not ended yet, and returns how many these are: until the store is opened again, or
@@ -120,6 +120,7 @@ impl Leases for EmbeddedStore {
         driver: &str,
         term: u64,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         let driver = driver.to_owned();
@@ -138,7 +139,7 @@ impl Leases for EmbeddedStore {
             let gone = gone(tx, &driver, held_since, now)?;
             let called = take(tx, &driver, self::called(tx, &gone, now, called)?)?;
             let mut claims = orphaned(tx, &gone, now, limit)?;
-            let left = i64::try_from(limit - claims.len()).unwrap_or(i64::MAX);
+            let left = i64::try_from(unowned.min(limit - claims.len())).unwrap_or(i64::MAX);
             claims.extend(runs(
                 tx,
                 &format!(
@@ -156,7 +157,13 @@ impl Leases for EmbeddedStore {
         .await
     }
 
-    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+    async fn renew(
+        &self,
+        driver: &str,
+        term: u64,
+        ttl: Duration,
+        spare: usize,
+    ) -> Result<Renewed, StoreError> {
         let driver = driver.to_owned();
         self.write(move |tx| {
             let now = now().micros();
@@ -170,12 +177,16 @@ impl Leases for EmbeddedStore {
                 .map_err(map_error)?;
             execute(
                 tx,
-                "UPDATE tree_agent_drivers SET renewed_at = ?3, lease_expires_at = ?4, \
+                "UPDATE tree_agent_drivers SET renewed_at = ?3, lease_expires_at = ?4, spare = ?5, \
                  held_since = CASE WHEN lease_expires_at < ?3 THEN ?3 ELSE held_since END \
                  WHERE id = ?1 AND term = ?2",
-                params![driver, term as i64, now, end(now, ttl)],
+                params![driver, term as i64, now, end(now, ttl), spare as i64],
             )?;
-            Ok(held.unwrap_or_default())
+            let others = "SELECT COALESCE(sum(spare), 0) FROM tree_agent_drivers WHERE id <> ?1 \
+                 AND ?2 < renewed_at + (lease_expires_at - renewed_at) / 2";
+            let spare: i64 =
+                tx.query_row(others, params![driver, now], |row| row.get(0)).map_err(map_error)?;
+            Ok(held.map(|held| Renewed { held, spare: spare as usize }).unwrap_or_default())
         })
         .await
     }

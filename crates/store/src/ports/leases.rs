@@ -19,8 +19,8 @@ pub trait Leases: Send + Sync {
     /// way take nothing from here on.
     async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError>;
 
-    /// Takes up to `limit` runs that are not final: runs of drivers whose leases have ended, then runs that nobody owns
-    /// and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never get the same run.
+    /// Takes up to `limit` runs that are not final: runs of drivers whose leases have ended, then at most `unowned` that
+    /// nobody owns and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never get the same run.
     /// Takes nothing if the driver is in another term or its lease has ended.
     ///
     /// The run of a driver whose lease ended twice or more without progress of the run is not taken, but put in
@@ -39,12 +39,19 @@ pub trait Leases: Send + Sync {
         driver: &str,
         term: u64,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Result<Vec<Claim>, StoreError>;
 
-    /// Extends the driver's lease to `ttl` from now. False if it had ended or the driver is in another term: then the
-    /// driver must begin a new one. Answered beside all other calls, however many of these wait.
-    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError>;
+    /// Extends the driver's lease to `ttl` from now, and tells other drivers that it has `spare` permits for role calls
+    /// that no run of its own wants. Answered beside all other calls, however many of these wait.
+    async fn renew(
+        &self,
+        driver: &str,
+        term: u64,
+        ttl: Duration,
+        spare: usize,
+    ) -> Result<Renewed, StoreError>;
 
     /// Releases runs, so that others can claim them at once. Unknown and lost ones are ignored. Returns those that
     /// could not be released now, because another client of the database holds their rows locked.
@@ -75,6 +82,15 @@ pub struct Term {
     pub number: u64,
     /// The runs that the driver owned when the term began.
     pub owned: Vec<Claim>,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// False if the lease had ended or the driver is in another term: then the driver must begin a new one.
+    pub held: bool,
+    /// Permits that other drivers have to spare. One that has not renewed its lease for half of its length has none.
+    pub spare: usize,
 }
 
 /// A run that was claimed.

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::{PostgresStore, micros};
 use crate::LIVE;
 use crate::error::StoreError;
-use crate::ports::{Claim, Failed, Leases, QUARANTINE_MAX, Term, quarantine_time};
+use crate::ports::{Claim, Failed, Leases, QUARANTINE_MAX, Renewed, Term, quarantine_time};
 use crate::text::clean;
 
 /// The condition for runs that no driver owns by its lease. With the statuses that `CLAIM` names beside it, it is word
@@ -51,19 +51,19 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
              WHERE status IN ('queued', 'running') AND {UNOWNED} AND not_before <= now() \
              AND (lease_expires_at IS NULL OR lease_expires_at < now()) AND EXISTS (SELECT FROM me) \
              AND id <> ALL (ARRAY(SELECT id FROM called)) \
-             ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+             ORDER BY not_before, created_at, id LIMIT $5 FOR UPDATE SKIP LOCKED), \
          waited_for AS MATERIALIZED (SELECT id FROM tree_agent_runs \
              WHERE id IN (SELECT run_id FROM tree_agent_commands) AND status = 'paused' AND {UNOWNED} \
              AND not_before <= now() AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
              AND EXISTS (SELECT FROM me) AND id <> ALL (ARRAY(SELECT id FROM called)) \
-             ORDER BY not_before, created_at, id LIMIT $3 FOR UPDATE SKIP LOCKED), \
+             ORDER BY not_before, created_at, id LIMIT $5 FOR UPDATE SKIP LOCKED), \
          late AS (UPDATE tree_agent_runs r SET lease_owner = NULL, lease_expires_at = now() + o.wait, \
                  not_before = now() + o.wait, expiries = o.expiries, failed_seq = r.progress_seq, \
                  failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END \
              FROM orphaned o WHERE r.id = o.id AND o.expiries > 1), \
          free AS MATERIALIZED (SELECT id, expiries FROM called UNION ALL \
-             (SELECT id, expiries FROM orphaned WHERE expiries = 1 UNION ALL SELECT id, NULL FROM unowned \
-             UNION ALL SELECT id, NULL FROM waited_for LIMIT $3)), \
+             (SELECT id, expiries FROM orphaned WHERE expiries = 1 UNION ALL (SELECT id, NULL::int4 FROM unowned \
+             UNION ALL SELECT id, NULL FROM waited_for LIMIT $5) LIMIT $3)), \
          owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
          claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \
@@ -79,10 +79,12 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
 });
 
 const RENEW: &str = "UPDATE tree_agent_drivers d SET renewed_at = now(), \
-         lease_expires_at = now() + $3 * interval '1 microsecond', \
+         lease_expires_at = now() + $3 * interval '1 microsecond', spare = $4, \
          held_since = CASE WHEN before.lease_expires_at < now() THEN now() ELSE d.held_since END \
      FROM (SELECT id, lease_expires_at FROM tree_agent_drivers WHERE id = $1 AND term = $2 FOR UPDATE) before \
-     WHERE d.id = before.id RETURNING before.lease_expires_at >= now()";
+     WHERE d.id = before.id RETURNING before.lease_expires_at >= now(), \
+         (SELECT COALESCE(sum(o.spare), 0)::int8 FROM tree_agent_drivers o \
+             WHERE o.id <> d.id AND now() < o.renewed_at + (o.lease_expires_at - o.renewed_at) / 2)";
 
 #[async_trait]
 impl Leases for PostgresStore {
@@ -98,19 +100,29 @@ impl Leases for PostgresStore {
         driver: &str,
         term: u64,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Result<Vec<Claim>, StoreError> {
-        let [limit, called] = [limit, called].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        let [limit, unowned, called] =
+            [limit, unowned.min(limit), called].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
         let mut connection = self.connections.take_ordered().await?;
-        let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit, &called]).await?;
+        let rows = connection.query(&CLAIM, &[&driver, &(term as i64), &limit, &called, &unowned]).await?;
         Ok(rows.iter().map(claim).collect())
     }
 
-    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
-        let params: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 3] =
-            [&driver, &(term as i64), &(micros(ttl) as f64)];
+    async fn renew(
+        &self,
+        driver: &str,
+        term: u64,
+        ttl: Duration,
+        spare: usize,
+    ) -> Result<Renewed, StoreError> {
+        let params: [&(dyn deadpool_postgres::tokio_postgres::types::ToSql + Sync); 4] =
+            [&driver, &(term as i64), &(micros(ttl) as f64), &(spare as i64)];
         let rows = self.connections.query_beside(RENEW, &params).await?;
-        Ok(rows.first().is_some_and(|row| row.get(0)))
+        let renewed =
+            rows.first().map(|row| Renewed { held: row.get(0), spare: row.get::<_, i64>(1) as usize });
+        Ok(renewed.unwrap_or_default())
     }
 
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {

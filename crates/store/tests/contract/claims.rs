@@ -76,16 +76,16 @@ async fn costs(store: &PostgresStore, sql: &Client) -> (Duration, Duration, i64)
     let before: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);
     for _ in 0..51 {
         let began = Instant::now();
-        assert_eq!(store.claim("idle", term, 32, 8).await.unwrap(), []);
+        assert_eq!(store.claim("idle", term, 32, 32, 8).await.unwrap(), []);
         claims.push(began.elapsed());
         let began = Instant::now();
-        assert!(store.renew("idle", term, LONG).await.unwrap());
+        assert!(store.renew("idle", term, LONG, 0).await.unwrap().held);
         renewals.push(began.elapsed());
     }
     // The connections of the store report what they read when they have been idle for a second.
     tokio::time::sleep(Duration::from_millis(1_200)).await;
-    assert_eq!(store.claim("idle", term, 32, 8).await.unwrap(), []);
-    assert!(store.renew("idle", term, LONG).await.unwrap());
+    assert_eq!(store.claim("idle", term, 32, 32, 8).await.unwrap(), []);
+    assert!(store.renew("idle", term, LONG, 0).await.unwrap().held);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let after: i64 = sql.query_one(reads, &[]).await.unwrap().get(0);
     claims.sort_unstable();

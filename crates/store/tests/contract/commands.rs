@@ -145,19 +145,19 @@ pub async fn a_paused_run_is_claimed_only_for_a_command(f: Fixture) {
     f.store.release(&[(run, held.epoch)]).await.unwrap();
     assert_eq!(claim(&*f.store, "b", LONG, 8).await, []);
     let term = f.store.begin_term("b", LONG).await.unwrap().number;
-    assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
+    assert_eq!(f.store.claim("b", term, 8, 8, 8).await.unwrap(), []);
     f.store.send_command(run, pause("r")).await.unwrap();
-    let held = f.store.claim("b", term, 0, 8).await.unwrap()[0];
+    let held = f.store.claim("b", term, 0, 0, 8).await.unwrap()[0];
     // A driver that could not carry it out leaves the command behind. The run is claimed again for it.
     f.store.release(&[(run, held.epoch)]).await.unwrap();
-    assert_eq!(f.store.claim("b", term, 0, 8).await.unwrap(), [], "it was called once");
-    let held = f.store.claim("b", term, 8, 8).await.unwrap()[0];
+    assert_eq!(f.store.claim("b", term, 0, 0, 8).await.unwrap(), [], "it was called once");
+    let held = f.store.claim("b", term, 8, 8, 8).await.unwrap()[0];
     assert!(f.store.answer(run, held.epoch, vec![answer(1, "r", refused())]).await.unwrap());
     f.store.release(&[(run, held.epoch)]).await.unwrap();
-    assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
+    assert_eq!(f.store.claim("b", term, 8, 8, 8).await.unwrap(), []);
     // In quarantine it waits, as others do.
     f.store.send_command(run, pause("s")).await.unwrap();
-    let held = f.store.claim("b", term, 8, 8).await.unwrap()[0];
+    let held = f.store.claim("b", term, 8, 8, 8).await.unwrap()[0];
     f.store.quarantine(run, held.epoch, LONG).await.unwrap();
-    assert_eq!(f.store.claim("b", term, 8, 8).await.unwrap(), []);
+    assert_eq!(f.store.claim("b", term, 8, 8, 8).await.unwrap(), []);
 }

@@ -24,7 +24,7 @@ pub async fn claimed(store: &dyn Store, n: u128, owner: &str) -> Claim {
 /// Claims runs in another term of `owner`.
 pub async fn claim(store: &dyn Store, owner: &str, ttl: Duration, limit: usize) -> Vec<Claim> {
     let term = store.begin_term(owner, ttl).await.unwrap().number;
-    store.claim(owner, term, limit, 0).await.unwrap()
+    store.claim(owner, term, limit, limit, 0).await.unwrap()
 }
 
 pub fn run_id(n: u128) -> RunId {

@@ -106,14 +106,21 @@ impl Leases for Unreliable {
         driver: &str,
         term: u64,
         limit: usize,
+        unowned: usize,
         called: usize,
     ) -> Result<Vec<Claim>, StoreError> {
         self.check()?;
-        self.inner.claim(driver, term, limit, called).await
+        self.inner.claim(driver, term, limit, unowned, called).await
     }
-    async fn renew(&self, driver: &str, term: u64, ttl: Duration) -> Result<bool, StoreError> {
+    async fn renew(
+        &self,
+        driver: &str,
+        term: u64,
+        ttl: Duration,
+        spare: usize,
+    ) -> Result<Renewed, StoreError> {
         self.check()?;
-        self.inner.renew(driver, term, ttl).await
+        self.inner.renew(driver, term, ttl, spare).await
     }
     async fn release(&self, held: &[(RunId, u64)]) -> Result<Vec<RunId>, StoreError> {
         self.check()?;
