@@ -14,8 +14,8 @@ use crate::task::Message;
 const RESERVE: usize = 8;
 
 impl Fleet {
-    /// Claims as many runs as there is room for, and starts to drive them: runs of drivers that are gone, and others for
-    /// which there are permits. What is left of the permits is offered to runs that wait at other drivers.
+    /// Claims as many runs as there is room for, and starts to drive them: runs of drivers that are gone, and others
+    /// for which there are permits. What is left of the permits is offered to runs that wait at other drivers.
     pub(crate) async fn claim(&mut self) {
         // If there is no room now, the driver looks again when there is.
         self.more = self.room().1 > 0;

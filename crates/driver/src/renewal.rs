@@ -27,8 +27,8 @@ struct LeaseState {
     term: Option<u64>,
     /// It is not known which runs are owned, so another term must begin.
     uncertain: bool,
-    /// Permits that the next renewal offers to runs of others. The loop of the driver says how many, again and again, so
-    /// that one that is stuck offers none.
+    /// Permits that the next renewal offers to runs of others. The loop of the driver says how many, again and again,
+    /// so that one that is stuck offers none.
     spare: usize,
     /// Renewals that are not answered yet, and when they were sent.
     sent: BTreeMap<u64, Instant>,

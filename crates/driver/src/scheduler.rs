@@ -115,8 +115,8 @@ impl Scheduler {
         self.state().spare()
     }
 
-    /// Runs that could begin a call at once, and one that gets the next permit if no other waits for it. None if another
-    /// driver would begin them sooner.
+    /// Runs that could begin a call at once, and one that gets the next permit if no other waits for it. None if
+    /// another driver would begin them sooner.
     pub(crate) fn startable(&self) -> usize {
         let state = self.state();
         match state.elsewhere > 0 && state.spare() == 0 {
@@ -235,8 +235,8 @@ impl Share {
         (0..taken).map(|_| Permit { scheduler: self.scheduler.clone(), place: self.place }).collect()
     }
 
-    /// True if the run is to leave for another driver: it has `due` calls and none in flight, and older ones or all wait
-    /// for permits here.
+    /// True if the run is to leave for another driver: it has `due` calls and none in flight, and older ones or all
+    /// wait for permits here.
     pub(crate) fn leaves(&self, due: usize) -> bool {
         let mut state = self.scheduler.state();
         let waits = match state.more.first() {

@@ -188,8 +188,8 @@ async fn two_planners_share_many_runs() {
     let share = busy.iter().sum::<usize>() as f64 / (busy.len() * 2 * PERMITS) as f64;
     let mean = ends.iter().sum::<usize>() as f64 / RUNS as f64;
     eprintln!("{} s, mean {mean:.1} s, {share:.3} of the permits in use", used.len());
-    // One planner with all permits takes 155 s if its store answers at once.
-    assert!(used.len() <= 160 && share >= 0.9 && mean <= 0.67 * used.len() as f64);
+    // One planner with all permits takes 155 s if its store answers at once, and greedy claims take much longer.
+    assert!(used.len() <= 165 && share >= 0.9 && mean <= 0.67 * used.len() as f64);
     assert!(world.made.lock().unwrap().values().all(|n| *n == 1), "a call was made twice");
 }
 

@@ -19,9 +19,9 @@ pub trait Leases: Send + Sync {
     /// way take nothing from here on.
     async fn begin_term(&self, driver: &str, ttl: Duration) -> Result<Term, StoreError>;
 
-    /// Takes up to `limit` runs that are not final: runs of drivers whose leases have ended, then at most `unowned` that
-    /// nobody owns and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never get the same run.
-    /// Takes nothing if the driver is in another term or its lease has ended.
+    /// Takes up to `limit` runs that are not final: runs of drivers whose leases have ended, then at most `unowned`
+    /// that nobody owns and that are not in quarantine, oldest first. Each gets `epoch + 1`. Concurrent callers never
+    /// get the same run. Takes nothing if the driver is in another term or its lease has ended.
     ///
     /// The run of a driver whose lease ended twice or more without progress of the run is not taken, but put in
     /// quarantine: it may have killed its drivers.
