@@ -60,6 +60,8 @@ impl Roles for SlowRoles {
         let result = ResultDraft {
             kind: ResultKind::Document,
             summary: "did it".into(),
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
             success_assessment: None,
             primary_artifact_label: None,
             parent_hint: ParentHintDraft {
