@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unicode_normalization::char::is_combining_mark;
+use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 use crate::text::is_invisible;
 
@@ -17,6 +17,57 @@ fn plain(c: char) -> Option<char> {
         '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
         c => c,
     })
+}
+
+/// What a character consists of: `ﬁ` is an f and an i, `ü` a u with two dots, a wide letter a letter (NFKD, which finds
+/// the same equal as NFKC). Raised and lowered numbers, fractions and numbers in circles stay: a part of them is another
+/// number.
+fn pieces(c: char, mut piece: impl FnMut(char)) {
+    let is_number = matches!(c,
+        '\u{b2}' | '\u{b3}' | '\u{b9}' | '\u{bc}'..='\u{be}' | '\u{2070}'..='\u{209f}' | '\u{2150}'..='\u{218b}'
+        | '\u{2460}'..='\u{24ff}' | '\u{3200}'..='\u{33ff}' | '\u{1f100}'..='\u{1f1ff}');
+    match plain(c) {
+        Some(same) if same == c && !c.is_ascii() && !is_number => decompose_compatible(c, |c| {
+            plain(c).into_iter().for_each(&mut piece);
+        }),
+        other => other.into_iter().for_each(piece),
+    }
+}
+
+/// The length of the Markdown at `at` that only marks what it surrounds, and whether it does: emphasis and code at the
+/// edge of a word, the address of a link, the beginning of a heading or of a quoted line, a backslash before a mark.
+fn markdown(text: &str, at: usize) -> Option<(usize, bool)> {
+    /// The text of a link, and its address, are not longer.
+    const LINK: usize = 1_024;
+    let (before, rest) = text.split_at(at);
+    let first =
+        rest.chars().next().filter(|c| matches!(c, '*' | '_' | '`' | '~' | '\\' | '#' | '>' | '[' | ']'))?;
+    let last = before.chars().next_back();
+    let begins_line = matches!(last, None | Some('\n' | '\r'));
+    let run = rest.len() - rest.trim_start_matches(first).len();
+    let next = rest[run..].chars().next();
+    let address = |text: &str| {
+        let end =
+            text.strip_prefix("](")?.bytes().take(LINK).position(|b| b == b')' || b.is_ascii_whitespace())?;
+        (text.as_bytes()[end + 2] == b')').then_some(end + 3)
+    };
+    match first {
+        '*' | '_' | '`' | '~' => {
+            let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+            let is_free = |c: Option<char>| c.is_none_or(char::is_whitespace);
+            let stays = is_word(last) && is_word(next) || is_free(last) && is_free(next);
+            Some((run, !stays && (first != '~' || run == 2)))
+        }
+        '\\' => next.filter(|c| run == 1 && c.is_ascii_punctuation()).map(|_| (1, true)),
+        '#' if begins_line && run <= 6 && next == Some(' ') => Some((run, true)),
+        '>' if begins_line => Some((run, true)),
+        '[' => {
+            let end = rest.bytes().take(LINK).position(|b| b == b']')?;
+            address(&rest[end..]).map(|_| (1, true))
+        }
+        ']' => address(rest).map(|length| (length, true)),
+        _ => None,
+    }
 }
 
 /// The mark of a numbered footnote at the beginning of `text`, such as `[^12]`.
@@ -47,33 +98,40 @@ impl PlainText {
     pub fn of(text: &str) -> Self {
         let mut all = Self { text: String::with_capacity(text.len()), ..Self::default() };
         all.from.reserve(text.len());
-        let mut mark_end = 0;
+        let (mut mark_end, mut as_it_is, mut is_divided) = (0, 0, false);
         for (at, c) in text.char_indices() {
             let Ok(begin) = u32::try_from(at) else { break };
-            if c == '[' {
+            if c == '[' && at >= mark_end {
                 // Whoever quotes a sentence leaves out its footnotes.
                 mark_end = at + footnote_mark(&text[at..]).map_or(0, str::len);
             }
+            if at >= as_it_is
+                && at >= mark_end
+                && let Some((length, is_mark)) = markdown(text, at)
+            {
+                mark_end = if is_mark { at + length } else { mark_end };
+                // What a backslash stands before is no mark.
+                as_it_is = if c == '\\' { at + 2 } else { at + length };
+            }
             if at < mark_end {
+                continue;
+            }
+            // A word that a soft hyphen divides goes on behind the end of the line.
+            is_divided = c == '\u{ad}' || is_divided && c.is_whitespace();
+            if is_divided {
                 continue;
             }
             if joins(&all.text, c, &text[at + c.len_utf8()..]) {
                 all.joints.extend(u32::try_from(all.text.len()));
             }
-            match plain(c) {
-                None => continue,
+            pieces(c, |piece| {
                 // White space is as long as it is.
-                Some(' ') if all.text.ends_with(' ') => {}
-                Some('\u{2026}') => {
-                    all.text.push_str("...");
-                    all.from.extend([begin; 3]);
+                if piece != ' ' || !all.text.ends_with(' ') {
+                    all.text.push(piece);
+                    all.from.extend(std::iter::repeat_n(begin, piece.len_utf8()));
                 }
-                Some(c) => {
-                    all.text.push(c);
-                    all.from.extend(std::iter::repeat_n(begin, c.len_utf8()));
-                }
-            }
-            all.end = begin.saturating_add(c.len_utf8() as u32);
+                all.end = begin.saturating_add(c.len_utf8() as u32);
+            });
         }
         all
     }
@@ -84,9 +142,9 @@ impl PlainText {
     }
 
     /// The first place where `quote` stands, in bytes of the original text. White space, quotation marks, hyphens,
-    /// dashes, invisible characters and marks of numbered footnotes may differ; nothing else may. White space around
-    /// the quote does not count. A quote does not begin or end within a word or a number. None for an empty quote.
-    /// Takes time in proportion to the two texts.
+    /// dashes, invisible characters, the forms of a character, marks of Markdown and of numbered footnotes may differ;
+    /// nothing else may. White space around the quote does not count. A quote does not begin or end within a word or a
+    /// number. None for an empty quote. Takes time in proportion to the two texts.
     pub fn find(&self, quote: &PlainText) -> Option<Range<usize>> {
         let quote = quote.text.trim_matches(' ');
         if quote.is_empty() {
@@ -116,6 +174,10 @@ impl PlainText {
     fn is_inside(&self, at: usize) -> bool {
         let is_joint = |at: usize| u32::try_from(at).is_ok_and(|at| self.joints.binary_search(&at).is_ok());
         let (before, after) = self.text.split_at(at);
+        // A part of a character is no word.
+        if at > 0 && self.from.get(at) == Some(&self.from[at - 1]) && !after.starts_with('.') {
+            return true;
+        }
         let last = before.char_indices().next_back().is_some_and(|(last, _)| is_joint(last));
         last || is_joint(at) || within_word(before, after)
     }
@@ -129,7 +191,7 @@ fn joins(before: &str, c: char, behind: &str) -> bool {
         '/' | '\u{2044}' | '\u{2215}' | '\u{a0}' | '\u{2009}' | '\u{202f}' => char::is_numeric,
         _ => return false,
     };
-    let next = || behind.chars().find_map(plain);
+    let next = || behind.trim_start_matches(['*', '_', '`', '[', '\\']).chars().find_map(plain);
     before.chars().next_back().is_some_and(is_part) && next().is_some_and(is_part)
 }
 
@@ -163,6 +225,8 @@ fn within_word(before: &str, after: &str) -> bool {
     match (in_word(last), in_word(next)) {
         (true, true) => true,
         (true, false) => joins(next) && after.next().is_some_and(in_word),
+        // The mark of a syllable belongs to it.
+        (false, _) if matches!(next, '\u{3099}' | '\u{309a}') => true,
         (false, true) => joins(last) && before.next().is_some_and(in_word),
         (false, false) => false,
     }
@@ -338,6 +402,42 @@ mod tests {
             assert_eq!(found(quote, text), Some("1\u{202f}500\u{202f}000 people"), "{quote}");
         }
         assert_eq!(found("it is non-toxic", "it is non\u{2011}toxic"), Some("it is non\u{2011}toxic"));
+    }
+
+    #[test]
+    fn forms_of_characters_and_marks_of_markdown_may_differ() {
+        for (quote, text) in [
+            ("the first office is full", "the \u{fb01}rst o\u{fb03}ce is full"),
+            ("the \u{fb01}rst office", "the first office"),
+            ("Zu\u{308}rich is large", "Zürich is large"),
+            ("ｔｈｅ ｔｉｄｅ", "the tide"),
+            ("プール が 広い", "ﾌﾟｰﾙ が 広い"),
+            ("the north har\u{ad}bour", "the north harbour"),
+            ("the north harbour", "the north har\u{ad}\n  bour"),
+            ("The north harbour has two locks", "The **north** harbour __has__ *two* locks"),
+            ("The *north* harbour", "The north harbour"),
+            ("run cargo build now", "run `cargo build` now"),
+            ("see the harbour of Avon.", "see [the harbour](https://a.example/b) of Avon."),
+            ("Locks It has two", "## Locks\n\nIt has two"),
+            ("two locks and a tower", "> two locks\n> and a tower"),
+            ("5 * 3 and a_b", "5 \\* 3 and a\\_b"),
+        ] {
+            assert_eq!(found(quote, text), Some(text.trim_start_matches(['#', '>', ' '])), "{quote}");
+        }
+        for (quote, text) in [
+            ("the area is 102 m", "the area is 10² m"),
+            ("it takes 11 h", "it takes 1½ h"),
+            ("it takes 1 h", "it takes 1½ h"),
+            ("23 apples", "2*3 apples"),
+            ("snakecase names", "snake_case names"),
+            ("toxic to fish", "non-**toxic** to fish"),
+            ("5 degrees", "-**5** degrees"),
+            ("it is カ", "it is ガ"),
+            ("cien an", "cien años"),
+            ("the o", "the \u{fb03}"),
+        ] {
+            assert_eq!(found(quote, text), None, "{quote}");
+        }
     }
 
     #[test]
