@@ -5,6 +5,7 @@
 
 mod quote;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::ops::Range;
 
@@ -16,8 +17,12 @@ use crate::ids::DocumentId;
 use crate::limits;
 use crate::status::named_enum;
 use crate::text::{count, hex, place};
+use crate::verification::Verification;
 
 pub use quote::{PlainText, footnote_mark};
+
+/// Why a statement without a document is not checked.
+const NO_SOURCE: &str = "no source";
 
 named_enum! {
     /// What the check of a citation found.
@@ -119,19 +124,157 @@ impl Citation {
     }
 }
 
-/// How many citations there are, and how many of them hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// How many statements of a text are supported, doubted or not checked. What nobody could check is not doubtful.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CitationCounts {
-    /// All.
+    /// Citations; a statement may have several.
     pub total: u64,
-    /// Those whose quote stands in the source.
-    pub verified: u64,
+    /// Statements with a quote that stands in its source, if the verifier could check the answer and does not doubt
+    /// them.
+    pub supported: u64,
+    /// Statements whose quotes do not stand in their sources, and those that the verifier doubts.
+    pub doubted: u64,
+    /// All others.
+    pub not_checked: u64,
+    /// Why those were not checked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+}
+
+impl CitationCounts {
+    /// Counts the statements of one text: those with `citations`, and `uncited` ones, which cite nothing.
+    pub fn of<'a>(
+        citations: impl IntoIterator<Item = &'a Citation>,
+        uncited: u64,
+        verification: Option<&Verification>,
+    ) -> Self {
+        let mut counts = Self::default();
+        // One quote that holds supports its statement, whatever else is cited for it.
+        let says = |verdict: Verdict| (verdict == Verdict::Verified, verdict == Verdict::NotFound);
+        let mut statements: BTreeMap<&str, Verdict> = BTreeMap::new();
+        for Citation { claim, verdict, .. } in citations {
+            counts.total += 1;
+            let known = statements.entry(claim).or_insert(*verdict);
+            *known = if says(*verdict) > says(*known) { *verdict } else { *known };
+        }
+        let unverified = verification.and_then(|found| found.not_checked.as_deref());
+        let doubts = verification.map_or(&[][..], |found| &found.doubts);
+        let mut doubts: Vec<(PlainText, bool)> =
+            doubts.iter().map(|doubt| (PlainText::of(&doubt.claim), false)).collect();
+        for (claim, verdict) in statements {
+            let claim = if doubts.is_empty() { PlainText::default() } else { PlainText::of(claim) };
+            let mut is_doubted = false;
+            for (doubt, is_known) in &mut doubts {
+                let is_same = claim.find(doubt).is_some() || doubt.find(&claim).is_some();
+                *is_known |= is_same;
+                is_doubted |= is_same;
+            }
+            match (verdict, unverified) {
+                _ if is_doubted => counts.doubted += 1,
+                (Verdict::NotFound, _) => counts.doubted += 1,
+                (Verdict::Verified, None) => counts.supported += 1,
+                (Verdict::Verified, Some(reason)) => counts.leave_out(1, reason),
+                (Verdict::NoSource, _) => counts.leave_out(1, NO_SOURCE),
+                (Verdict::TooShort | Verdict::NoClaim, _) => counts.leave_out(1, verdict.reason()),
+            }
+        }
+        let doubted = (doubts.iter().filter(|(_, is_known)| !is_known).count() as u64).min(uncited);
+        counts.doubted += doubted;
+        let is_full = counts.total >= limits::CITATIONS as u64;
+        if uncited > doubted {
+            counts.leave_out(uncited - doubted, if is_full { "limit of citations" } else { NO_SOURCE });
+        }
+        if let Some(reason) = unverified.filter(|_| counts.not_checked > 0) {
+            counts.leave_out(0, reason);
+        }
+        counts
+    }
+
+    /// The same of the same text, with what the verifier found in it.
+    pub fn after(&self, citations: &[&Citation], verification: Option<&Verification>) -> Self {
+        let cited: BTreeSet<&str> = citations.iter().map(|one| one.claim.as_str()).collect();
+        let statements = self.supported + self.doubted + self.not_checked;
+        let uncited = statements.saturating_sub(cited.len() as u64);
+        Self::of(citations.iter().copied(), uncited, verification)
+    }
+
+    fn leave_out(&mut self, statements: u64, reason: &str) {
+        self.not_checked += statements;
+        if !self.reasons.iter().any(|known| known == reason) {
+            self.reasons.push(reason.to_owned());
+        }
+    }
+
+    /// Adds those of another text.
+    pub fn add(&mut self, other: &Self) {
+        self.total += other.total;
+        self.supported += other.supported;
+        self.doubted += other.doubted;
+        self.not_checked += other.not_checked;
+        other.reasons.iter().for_each(|reason| self.leave_out(0, reason));
+    }
 }
 
 impl fmt::Display for CitationCounts {
-    /// In words: `2 of 3 quotes verified`.
+    /// In words: `2 statements supported, 0 doubted, 1 not checked (no source)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} verified", self.verified, count(self.total as usize, "quote"))
+        match (self.total, self.doubted + self.not_checked) {
+            (0, 0) => return f.write_str("Nothing is cited"),
+            (0, _) => f.write_str("Nothing is cited: ")?,
+            _ => {}
+        }
+        let Self { doubted, not_checked, .. } = self;
+        let supported = count(self.supported as usize, "statement");
+        write!(f, "{supported} supported, {doubted} doubted, {not_checked} not checked")?;
+        match self.reasons.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", self.reasons.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verification::Doubt;
+
+    fn cited(claim: &str, verdict: Verdict) -> Citation {
+        let document_id = DocumentId::derive(&[b"source"]);
+        Citation { claim: claim.into(), quote: "a quote".into(), document_id, verdict, passage: None }
+    }
+
+    #[test]
+    fn what_could_not_be_checked_is_not_doubted() {
+        use Verdict::{NoSource, NotFound, TooShort, Verified};
+        let cites = [
+            cited("It has twelve arches.", NotFound),
+            cited("It has twelve arches.", Verified),
+            cited("It is old and wide.", NotFound),
+            cited("It stands in Avon.", Verified),
+            cited("It is of stone.", TooShort),
+            cited("It has a tower.", NoSource),
+        ];
+        let said =
+            |uncited, found: Option<&Verification>| CitationCounts::of(&cites, uncited, found).to_string();
+        let too_short = TooShort.reason();
+        assert_eq!(
+            said(2, None),
+            format!("2 statements supported, 1 doubted, 4 not checked (no source, {too_short})")
+        );
+        let doubt = |claim: &str| Doubt { claim: claim.into(), reason: "no".into() };
+        let doubts = vec![doubt("It stands in Avon"), doubt("Nobody has said so.")];
+        let found = Verification { doubts, ..Verification::default() };
+        assert!(said(1, Some(&found)).starts_with("1 statement supported, 3 doubted, 2 not checked"));
+        let failed = Verification { not_checked: Some("rate limit".into()), ..Verification::default() };
+        assert_eq!(
+            said(0, Some(&failed)),
+            format!("0 statements supported, 1 doubted, 4 not checked (no source, rate limit, {too_short})")
+        );
+        let nothing = CitationCounts::of(&[], 3, Some(&failed)).to_string();
+        assert_eq!(
+            nothing,
+            "Nothing is cited: 0 statements supported, 0 doubted, 3 not checked (no source, rate limit)"
+        );
     }
 }

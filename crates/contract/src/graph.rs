@@ -334,7 +334,7 @@ pub struct GraphArtifact {
     /// The payload, for JSON artifacts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
-    /// How many citations it has, if it has some.
+    /// How many of its statements are supported, if they are counted. What the verifier found does not count here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citations: Option<CitationCounts>,
 }

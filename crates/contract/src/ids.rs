@@ -117,6 +117,9 @@ impl ArtifactId {
 }
 
 impl DocumentId {
+    /// What a citation names that names no document.
+    pub const NONE: Self = Self(Uuid::nil());
+
     /// The scratchpad of `node`.
     pub fn scratchpad(node: NodeId) -> Self {
         Self::derive(&[node.as_bytes(), b"scratchpad"])

@@ -253,12 +253,14 @@ pub struct RoleError {
     pub kind: RoleErrorKind,
     /// What happened and what would help.
     pub message: String,
+    /// The cause in a few words, such as "rate limit", if the role service knows it.
+    pub reason: Option<String>,
 }
 
 impl RoleError {
     /// A failure of `kind`.
     pub fn new(kind: RoleErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), reason: None }
     }
 
     /// True if a retry could help.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Checks;
 use crate::limits;
+use crate::text::prefix;
 
 /// Whether a success criterion is met.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,12 +41,21 @@ pub struct Verification {
     /// The claims that it doubts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
+    /// Why the verifier could not check the answer. Then it says nothing about criteria and claims.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_checked: Option<String>,
 }
 
 impl Verification {
-    /// True if every criterion is met and nothing is doubted.
+    /// What stands in the log if the verifier could not check the answer.
+    pub fn failed(reason: &str) -> Self {
+        let reason = prefix(reason, limits::TEXT_BYTES - 32).to_owned();
+        Self { summary: format!("not verified: {reason}"), not_checked: Some(reason), ..Self::default() }
+    }
+
+    /// True if the answer was checked, every criterion is met and nothing is doubted.
     pub fn is_clean(&self) -> bool {
-        self.doubts.is_empty() && self.criteria.iter().all(|check| check.met)
+        self.not_checked.is_none() && self.doubts.is_empty() && self.criteria.iter().all(|check| check.met)
     }
 
     /// Checks its limits.
@@ -57,6 +67,7 @@ impl Verification {
         c.require(self.doubts.len() <= limits::VERIFIED, "doubts", || {
             format!("has {} entries, more than {}", self.doubts.len(), limits::VERIFIED)
         });
+        c.require(self.not_checked.is_none(), "not_checked", || "is set by the engine alone".into());
         for (i, check) in self.criteria.iter().enumerate() {
             c.text(format_args!("criteria[{i}].criterion"), &check.criterion, limits::TEXT_BYTES);
             c.at_most(format_args!("criteria[{i}].note"), &check.note, limits::TEXT_BYTES);

@@ -121,6 +121,7 @@ fn result(title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
         json_payload: None,
         is_primary: true,
         citations: Vec::new(),
+        uncited: None,
     };
     let result = ResultDraft {
         kind: ResultKind::Document,

@@ -67,6 +67,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The cause in a few words, if they are known.
+    pub(crate) fn reason(&self) -> String {
+        self.error.reason.clone().unwrap_or_else(|| self.text())
+    }
+
     /// As users read it.
     pub(crate) fn text(&self) -> String {
         let text = match self.gave_up {
@@ -280,7 +285,9 @@ impl<'a> Decider<'a> {
         if let Some((key, output)) = self.flush(at) {
             return self.on_output(at, key, output);
         }
-        let error = RoleError::new(RoleErrorKind::Rejected, format!("the budget {budget} is used up"));
+        let message = format!("the budget {budget} is used up");
+        let reason = Some(format!("budget {budget}"));
+        let error = RoleError { reason, ..RoleError::new(RoleErrorKind::Rejected, message) };
         self.ask(Next::Failed { at, failure: Failure { kind, error, gave_up: false } });
     }
 

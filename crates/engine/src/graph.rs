@@ -394,9 +394,7 @@ impl Graph {
             EventBody::ArtifactCited(e) => {
                 let artifact = node.artifacts.iter_mut().rfind(|one| one.artifact_id == e.artifact_id);
                 let artifact = artifact.ok_or_else(|| unknown(format!("artifact {}", e.artifact_id)))?;
-                let counts = artifact.citations.get_or_insert_default();
-                counts.total += e.citations.len() as u64;
-                counts.verified += e.citations.iter().filter(|one| one.is_verified()).count() as u64;
+                artifact.citations.get_or_insert_default().add(&e.counts);
             }
             EventBody::NodeResult(e) => {
                 node.result = Some(Box::new(e.result.clone()));

@@ -28,7 +28,7 @@ mod steered;
 
 use leases::OpenLease;
 pub(crate) use leases::{Account, Accounts};
-pub(crate) use steered::OF_BUDGET;
+pub(crate) use steered::{Ending, OF_BUDGET};
 
 /// Why a call was stopped whose driver has vanished.
 pub(crate) const LOST: &str = "lost";

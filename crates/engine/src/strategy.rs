@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
                     d.give_up(at);
                     match failure.kind {
                         CallKind::Verify => {
-                            verified::give_up(self.strategies.of(at), d, at, &failure.text());
+                            verified::give_up(self.strategies.of(at), d, at, &failure.reason());
                         }
                         _ => self.strategies.of(at).failed(d, at, failure),
                     }

@@ -1,17 +1,15 @@
 //! Checks the citations of an answer before it leaves the role service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
-use tree_agent_contract::text::{one_line, truncate_columns};
-use tree_agent_contract::{Citation, CitationCounts, DocumentId, Verdict, limits};
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{Citation, CitationCounts, DocumentId, SuccessAssessment, Verdict, limits};
 
+use crate::claims::Claims;
 use crate::io::{RoleIo, failed};
-
-/// Columns of a quote that is named because it is not verified.
-const QUOTE_SHOWN: usize = 80;
 
 /// A citation that nobody has checked yet.
 pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Citation {
@@ -60,29 +58,25 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
-/// Says at the end of the document that is read first how many of its quotes are verified, and which are not and why.
-/// `check` comes before. A document that is full stays as it is.
-pub(crate) fn add_counts(artifacts: &mut [ArtifactDraft]) {
-    let is_document = |artifact: &&mut ArtifactDraft| artifact.document_markdown.is_some();
-    let documents = artifacts.iter_mut().filter(is_document);
-    let Some(artifact) = documents.min_by_key(|artifact| !artifact.is_primary) else { return };
-    let Some(markdown) = &mut artifact.document_markdown else { return };
-    let doubtful: Vec<_> = artifact.citations.iter().filter(|citation| !citation.is_verified()).collect();
-    let total = artifact.citations.len() as u64;
-    let counts = CitationCounts { total, verified: total - doubtful.len() as u64 };
-    let mut end = format!("\n\n---\n\n*{counts}*\n");
-    for (i, citation) in doubtful.into_iter().enumerate() {
-        let (quote, reason) = (one_line(&citation.quote), citation.verdict.reason());
-        let gap = if i == 0 { "\n" } else { "" };
-        end.push_str(&format!(
-            "{gap}- Not verified: “{}”: {reason}\n",
-            truncate_columns(&quote, QUOTE_SHOWN)
-        ));
+/// Counts the statements of documents that cite nothing. `check` comes before.
+pub(crate) fn count_uncited(artifacts: &mut [ArtifactDraft]) {
+    for artifact in artifacts {
+        let Some(markdown) = &artifact.document_markdown else { continue };
+        let cited: BTreeSet<&str> = artifact.citations.iter().map(|one| one.claim.as_str()).collect();
+        artifact.uncited = Some(Claims::of(markdown).claims.len().saturating_sub(cited.len()) as u64);
     }
-    let body = markdown.trim_end().len();
-    if body + end.len() <= limits::DOCUMENT_BYTES {
-        markdown.truncate(body);
-        markdown.push_str(&end);
+}
+
+/// An answer that cites nothing, or of which something is doubted, does not meet its criteria without saying so.
+pub(crate) fn qualify(assessment: &mut SuccessAssessment, artifacts: &[ArtifactDraft]) {
+    let mut counts = CitationCounts::default();
+    for ArtifactDraft { citations, uncited, .. } in artifacts {
+        counts.add(&CitationCounts::of(citations, uncited.unwrap_or(0), None));
+    }
+    if assessment.met && (counts.total == 0 || counts.doubted > 0) {
+        let notes = assessment.notes.take().filter(|notes| !notes.is_empty());
+        let notes = notes.map_or_else(|| counts.to_string(), |notes| format!("{counts}. {notes}"));
+        assessment.notes = Some(prefix(&notes, limits::TEXT_BYTES).to_owned());
     }
 }
 
@@ -126,32 +120,29 @@ mod tests {
             json_payload: None,
             is_primary: true,
             citations,
+            uncited: None,
         }
     }
 
     #[test]
-    fn the_end_of_the_document_counts_its_quotes_and_names_those_that_do_not_hold() {
+    fn an_answer_that_cites_nothing_is_not_met_without_a_note() {
         let id = DocumentId::derive(&[b"source"]);
-        let holds = Citation {
-            verdict: Verdict::Verified,
-            ..unchecked("stands in Avon".into(), "it stands in Avon".into(), id)
+        let holds =
+            Citation { verdict: Verdict::Verified, ..unchecked("It stands in Avon.".into(), "q".into(), id) };
+        let text = "# Avon\n\nIt stands in Avon.[^1] It is old and wide.\n\n[^1]: x\n";
+        let judged = |citations: Vec<Citation>, met: bool| {
+            let mut drafts = [draft(text, citations)];
+            count_uncited(&mut drafts);
+            let mut assessment = SuccessAssessment { met, notes: Some("as asked".into()) };
+            qualify(&mut assessment, &drafts);
+            (drafts[0].uncited.unwrap_or(0), assessment.notes.unwrap_or_default())
         };
-        let fails = unchecked("It is old and wide".into(), "a quote\nthat fails".into(), id);
-        let mut drafts = [
-            draft("# Other\n", Vec::new()),
-            draft("It stands in Avon.[^1]\n\n[^1]: x\n", vec![fails, holds]),
-        ];
-        drafts[0].is_primary = false;
-        add_counts(&mut drafts);
-        let end = "[^1]: x\n\n---\n\n*1 of 2 quotes verified*\n\n\
-                   - Not verified: “a quote that fails”: the document does not contain these words\n";
-        let text = drafts[1].document_markdown.as_deref().unwrap();
-        assert!(text.ends_with(end), "{text}");
-        assert_eq!(drafts[0].document_markdown.as_deref(), Some("# Other\n"));
-        let full = "a".repeat(limits::DOCUMENT_BYTES);
-        let mut drafts = [draft(&full, Vec::new())];
-        add_counts(&mut drafts);
-        assert!(drafts[0].document_markdown.as_deref() == Some(&full));
+        assert_eq!(judged(vec![holds.clone()], true), (1, "as asked".to_owned()));
+        let (uncited, notes) = judged(Vec::new(), true);
+        assert!(uncited == 2 && notes.starts_with("Nothing is cited: ") && notes.ends_with(". as asked"));
+        assert_eq!(judged(Vec::new(), false).1, "as asked");
+        let fails = Citation { verdict: Verdict::NotFound, ..holds };
+        assert!(judged(vec![fails], true).1.contains("1 doubted"));
     }
 
     #[tokio::test]

@@ -39,8 +39,8 @@ pub use service::{ServiceConfig, ServiceError};
 /// is checked against the contract by the caller.
 #[async_trait]
 pub trait RoleModel: Send + Sync {
-    /// True if its documents are meant to cite their sources. Those of the root then count their claims even if none is
-    /// cited.
+    /// True if its documents are meant to cite their sources. The statements of the root's that cite nothing are then
+    /// counted.
     fn cites(&self) -> bool {
         false
     }

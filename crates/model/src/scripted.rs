@@ -116,6 +116,7 @@ impl Scripted {
                     json_payload: payload,
                     is_primary: true,
                     citations: Vec::new(),
+                    uncited: None,
                 };
                 (format!("Result of {title}."), vec![draft])
             }
@@ -281,6 +282,7 @@ impl RoleModel for Scripted {
                 summary: if garbage { String::new() } else { format!("{} doubts", self.script.doubts) },
                 criteria: vec![criterion],
                 doubts: (1..=self.script.doubts).map(doubt).collect(),
+                not_checked: None,
             },
             next: AggregatorNext {
                 should_replan,

@@ -15,12 +15,12 @@ use futures::{FutureExt, Stream};
 use tokio::time::{Instant, Sleep, sleep_until};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::Invalid;
 use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, ArtifactDraft, CallContext, ExecuteInput, ExecutorOutput, PickInput,
     PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, RoleErrorKind,
     RoleUpdate, VerifierOutput, VerifyInput,
 };
+use tree_agent_contract::{Invalid, SuccessAssessment};
 use tree_agent_proto::internal::v1 as pb;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::{Wire, role_status};
@@ -54,6 +54,8 @@ pub trait RoleInput: Wire + Send + Sync + 'static {
     async fn answer(&self, model: &dyn RoleModel, io: &RoleIo) -> Result<Self::Output, RoleError>;
     /// What the answer returns with its citations.
     fn artifacts(output: &mut Self::Output) -> &mut [ArtifactDraft];
+    /// Its own judgement of what it returns.
+    fn assessment(output: &mut Self::Output) -> Option<&mut SuccessAssessment>;
     /// Checks the answer against the contract.
     fn check(&self, output: &Self::Output) -> Result<(), Invalid>;
     /// Wraps an update.
@@ -82,6 +84,9 @@ macro_rules! role_input {
             fn artifacts(_output: &mut $output) -> &mut [ArtifactDraft] {
                 role_input!(@artifacts _output $($artifacts)?)
             }
+            fn assessment(_output: &mut $output) -> Option<&mut SuccessAssessment> {
+                role_input!(@assessment _output $($artifacts)?)
+            }
             fn check(&self, $out: &$output) -> Result<(), Invalid> {
                 let $in = self;
                 $check
@@ -96,6 +101,8 @@ macro_rules! role_input {
     };
     (@artifacts $output:ident) => { &mut [] };
     (@artifacts $output:ident $artifacts:ident) => { &mut $output.$artifacts };
+    (@assessment $output:ident) => { None };
+    (@assessment $output:ident $artifacts:ident) => { $output.result.success_assessment.as_mut() };
 }
 
 role_input!(
@@ -201,8 +208,12 @@ impl RoleServer {
             // What it cites is within the limits of the contract now.
             let artifacts = I::artifacts(&mut output);
             cite::check(artifacts, &io).await?;
-            if is_root && (model.cites() || artifacts.iter().any(|artifact| !artifact.citations.is_empty())) {
-                cite::add_counts(artifacts);
+            if is_root && model.cites() {
+                cite::count_uncited(artifacts);
+                let artifacts = artifacts.to_vec();
+                if let Some(assessment) = I::assessment(&mut output) {
+                    cite::qualify(assessment, &artifacts);
+                }
             }
             Ok(output.to_wire())
         };

@@ -36,14 +36,14 @@ wire_message! {
     ArtifactCreated => ArtifactCreated {
         artifact_id, artifact_type, document_id, label, title, json_payload, is_primary, snippet,
     }
-    ArtifactCited => ArtifactCited { artifact_id, citations }
+    ArtifactCited => ArtifactCited { artifact_id, citations, counts [required] }
     AnswerVerified => AnswerVerified { verification [required], replan_reason }
-    Verification => Verification { summary, criteria, doubts }
+    Verification => Verification { summary, criteria, doubts, not_checked }
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
     Citation => Citation { claim, quote, document_id, verdict, passage }
     Passage => Passage { offset, bytes, sha256, place }
-    CitationCounts => CitationCounts { total, verified }
+    CitationCounts => CitationCounts { total, supported, doubted, not_checked, reasons }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
@@ -273,9 +273,10 @@ mod tests {
             "tree.node_reopened": {"generation":2,"author":"a","requestId":"r","again":true,"model":"m","budget":{"maxTokens":1,"maxCostMicros":2,"maxToolCalls":3,"maxWallClockMs":1000}},
             "tree.budget_set": {"author":"a","requestId":"r","change":{"maxTokens":0,"maxCostMicros":1,"maxToolCalls":2,"maxWallClockMs":3,"maxNodes":4,"maxParallelSteps":5},"clamped":true},
             "tree.lease_covered": {"budget":"maxTokens","amount":7,"byNodeId":id},
-            "tree.answer_verified": {"verification":{"summary":"s","criteria":[{"criterion":"c","met":true,"note":"n"}],"doubts":[{"claim":"c","reason":"r"}]},"replanReason":"r"},
+            "tree.answer_verified": {"verification":{"summary":"s","criteria":[{"criterion":"c","met":true,"note":"n"}],"doubts":[{"claim":"c","reason":"r"}],"notChecked":"n"},"replanReason":"r"},
             "tree.artifact_cited": {"artifactId":id,"citations":[{"claim":"c","quote":"q","documentId":id,
-                "verdict":"verified","passage":{"offset":7,"bytes":8,"sha256":"00ff"}}]},
+                "verdict":"verified","passage":{"offset":7,"bytes":8,"sha256":"00ff"}}],
+                "counts":{"total":1,"supported":2,"doubted":3,"notChecked":4,"reasons":["r"]}},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {

@@ -57,7 +57,9 @@ wire_message! {
     ExecuteInput => ExecuteRequest { call [required], earlier, task }
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }
     Action => Action { kind, note, tool_name, tool_args }
-    ArtifactDraft => ArtifactDraft { r#type, label, title, document_markdown, json_payload, is_primary, citations }
+    ArtifactDraft => ArtifactDraft {
+        r#type, label, title, document_markdown, json_payload, is_primary, citations, uncited,
+    }
     ParentHintDraft => ParentHintDraft { hint_type, artifact_labels }
     ResultDraft => ResultDraft {
         kind, summary, success_assessment, primary_artifact_label, parent_hint [required], key_findings, gaps,

@@ -1,11 +1,16 @@
 //! Role failures as gRPC statuses and back: the code tells generic clients, `google.rpc.ErrorInfo` tells ours.
 
+use std::collections::HashMap;
+
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 /// The domain of every `google.rpc.ErrorInfo` of this API.
 pub const ERROR_DOMAIN: &str = "treeagent.v1";
+
+/// The key of the cause of a role failure.
+const REASON: &str = "reason";
 
 /// A role failure as the status that ends its stream.
 pub fn role_status(error: &RoleError) -> Status {
@@ -17,11 +22,9 @@ pub fn role_status(error: &RoleError) -> Status {
         RoleErrorKind::Internal => Code::Internal,
         RoleErrorKind::Overloaded => Code::ResourceExhausted,
     };
-    let details = ErrorDetails::with_error_info(
-        error.kind.as_str(),
-        ERROR_DOMAIN,
-        [("retryable".to_owned(), error.retryable().to_string())],
-    );
+    let mut metadata = HashMap::from([("retryable".to_owned(), error.retryable().to_string())]);
+    metadata.extend(error.reason.clone().map(|reason| (REASON.to_owned(), reason)));
+    let details = ErrorDetails::with_error_info(error.kind.as_str(), ERROR_DOMAIN, metadata);
     Status::with_error_details(code, error.message.clone(), details)
 }
 
@@ -29,6 +32,7 @@ pub fn role_status(error: &RoleError) -> Status {
 /// details: nothing answered, so another instance may be tried.
 pub fn role_error(status: &Status) -> RoleError {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
+    let reason = info.as_ref().and_then(|info| info.metadata.get(REASON).cloned());
     let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
         // An instance of another version may lack the method, and one with another role token accepts nothing; during
         // an upgrade, or while the token is being replaced, another instance answers.
@@ -48,7 +52,7 @@ pub fn role_error(status: &Status) -> RoleError {
         | Code::PermissionDenied => RoleErrorKind::Rejected,
         _ => RoleErrorKind::Internal,
     });
-    RoleError::new(kind, status.message())
+    RoleError { reason, ..RoleError::new(kind, status.message()) }
 }
 
 #[cfg(test)]
@@ -58,7 +62,7 @@ mod tests {
     #[test]
     fn every_kind_survives_the_status() {
         for &kind in RoleErrorKind::ALL {
-            let error = RoleError::new(kind, "why");
+            let error = RoleError { reason: Some("rate limit".into()), ..RoleError::new(kind, "why") };
             assert_eq!(role_error(&role_status(&error)), error);
         }
     }

@@ -307,7 +307,12 @@ impl SimRoles {
         let doubt = Doubt { claim: format!("claim {number}"), reason: format!("reason {number}") };
         let summary = format!("verified {number}");
         VerifierOutput {
-            verification: Verification { summary, criteria: Vec::new(), doubts: vec![doubt] },
+            verification: Verification {
+                summary,
+                criteria: Vec::new(),
+                doubts: vec![doubt],
+                not_checked: None,
+            },
             next: AggregatorNext {
                 should_replan,
                 replan_reason: should_replan.then(|| format!("doubts {number}")),
@@ -369,6 +374,7 @@ fn executed(number: u64) -> ExecutorOutput {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

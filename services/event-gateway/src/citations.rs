@@ -69,11 +69,21 @@ pub(crate) async fn page(
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
     let mut counts = CitationCounts::default();
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
-    for one in all.cited.iter().filter(|one| shown(one)) {
-        counts.total += 1;
-        counts.verified += u64::from(one.citation.is_verified());
+    let mut rest = &all.cited[..];
+    for of in nodes {
+        for artifact in of.artifacts.iter() {
+            let cited = rest.iter().take_while(|one| one.artifact == artifact.artifact_id);
+            let cited: Vec<&Citation> = cited.map(|one| &one.citation).collect();
+            rest = &rest[cited.len()..];
+            if let Some(known) = artifact.citations.as_ref().filter(|_| node.is_none_or(|node| node == of.id))
+            {
+                let verification = of.verification.as_deref().filter(|_| artifact.is_primary);
+                counts.add(&known.after(&cited, verification));
+            }
+        }
     }
     answer.counts = Some(counts.to_wire());
+    answer.not_verified = nodes.first().and_then(|root| root.verification.as_ref()?.not_checked.clone());
     let mut sources = Sources { store: &*gateway.store, run, titles: HashMap::new() };
     let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
     let mut stale = vec![false; all.cited.len()];

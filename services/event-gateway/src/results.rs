@@ -1,10 +1,10 @@
 //! `GetNode` and `GetResult`: parts of a run without its whole tree.
 
 use tonic::Status;
-use tree_agent_contract::event::{NodeCompleted, NodeResult};
+use tree_agent_contract::event::{ArtifactCited, NodeCompleted, NodeResult};
 use tree_agent_contract::result::TreeAgentResult;
 use tree_agent_contract::{
-    Document, DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification,
+    ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
@@ -45,12 +45,20 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         models: run.models.clone(),
         ..Default::default()
     };
-    let Some(Returned { result, completed, verification }) = root_result(store, &run).await? else {
+    let Some(Returned { result, completed, verification, cited }) = root_result(store, &run).await? else {
         return Ok(response);
     };
     if let Some(document) = document(store, run.run_id, &result).await? {
         response.document_id = Some(document.id.to_wire());
         (response.title, response.text) = (document.title, document.body);
+    }
+    if let Some(ArtifactCited { citations, counts, .. }) = cited {
+        let citations: Vec<&Citation> = citations.iter().collect();
+        let counts = counts.after(&citations, verification.as_ref());
+        if !response.text.is_empty() {
+            response.text.insert_str(0, &format!("*{counts}*\n\n"));
+        }
+        response.citations = Some(counts.to_wire());
     }
     response.outcome = completed.map(|completed| completed.outcome.to_wire());
     response.verification = verification.to_wire();
@@ -78,6 +86,8 @@ struct Returned {
     result: TreeAgentResult,
     completed: Option<NodeCompleted>,
     verification: Option<Verification>,
+    /// What supports the statements of the artifact to read first.
+    cited: Option<ArtifactCited>,
 }
 
 /// The last result of the root, and what became of it. Only a run that completed has one.
@@ -86,7 +96,8 @@ async fn root_result(store: &dyn Store, run: &RunSummary) -> Result<Option<Retur
         return Ok(None);
     }
     let (mut end, mut completed, mut verification) = (run.head_seq, None, None);
-    while end > 0 {
+    let (mut returned, mut cited) = (None, None);
+    'log: while end > 0 {
         let begin = end.saturating_sub(PAGE);
         let (mut of_root, mut seq) = (Vec::new(), begin);
         while seq < end {
@@ -98,17 +109,30 @@ async fn root_result(store: &dyn Store, run: &RunSummary) -> Result<Option<Retur
         }
         for event in of_root.into_iter().rev() {
             match event.body {
-                EventBody::NodeResult(NodeResult { result }) => {
-                    return Ok(Some(Returned { result, completed, verification }));
+                EventBody::NodeResult(NodeResult { result }) if returned.is_none() => {
+                    returned = Some(result);
                 }
-                EventBody::AnswerVerified(body) => verification = Some(body.verification),
+                // They follow the artifact, before the result that names it.
+                EventBody::ArtifactCited(body) if is_primary(&returned, body.artifact_id) => {
+                    cited = Some(body)
+                }
+                EventBody::ArtifactCreated(body) if is_primary(&returned, body.artifact_id) => break 'log,
+                // What was written together ends here: it is an artifact of another node.
+                EventBody::NodeStatusChanged(_) if returned.is_some() => break 'log,
+                EventBody::AnswerVerified(body) if returned.is_none() => {
+                    verification = Some(body.verification)
+                }
                 EventBody::NodeCompleted(body) => completed = Some(body),
                 _ => {}
             }
         }
         end = begin;
     }
-    Ok(None)
+    Ok(returned.map(|result| Returned { result, completed, verification, cited }))
+}
+
+fn is_primary(returned: &Option<TreeAgentResult>, artifact: ArtifactId) -> bool {
+    returned.as_ref().is_some_and(|result| result.primary_artifact_id == Some(artifact))
 }
 
 /// The document to read first: that of the primary artifact, else the first one.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use tree_agent_contract::{ArtifactId, Citation, CitationCounts, NodeId, RunId, Verdict, limits};
+use tree_agent_contract::{ArtifactId, Citation, CitationCounts, DocumentId, NodeId, RunId, Verdict, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -68,6 +68,7 @@ struct Claim {
 struct Claims {
     claims: Vec<Claim>,
     counts: CitationCounts,
+    not_verified: Option<String>,
     redo: Vec<NodeId>,
 }
 
@@ -94,11 +95,11 @@ impl Cite {
             return Ok(Exit::Success);
         }
         print(out, &all.claims, &shown)?;
-        match shown.len() {
-            0 if all.counts.total == 0 => out.note("the run cites nothing"),
-            0 => out.note("there are no such citations"),
-            _ => out.note(all.counts.to_string()),
+        if shown.is_empty() && all.counts.total > 0 {
+            out.note("there are no such citations");
         }
+        out.note(all.counts.to_string());
+        all.not_verified.iter().for_each(|why| out.warn(format!("not verified: {}", one_line(why))));
         Ok(Exit::Success)
     }
 }
@@ -137,10 +138,11 @@ fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> 
             let title = out.palette().paint(Paint::Bold, &one_line(&claim.artifact_title));
             out.line(format!("{title}  node {}", claim.node_id))?;
         }
-        let sign = match (claim.citation.is_verified(), claim.stale) {
-            (true, false) => out.palette().paint(Paint::Good, "✓"),
-            (true, true) => out.palette().paint(Paint::Warn, "~"),
-            (false, _) => out.palette().paint(Paint::Bad, "✗"),
+        let sign = match (claim.citation.verdict, claim.stale) {
+            (Verdict::Verified, false) => out.palette().paint(Paint::Good, "✓"),
+            (Verdict::Verified, true) => out.palette().paint(Paint::Warn, "~"),
+            (Verdict::NotFound, _) => out.palette().paint(Paint::Bad, "✗"),
+            _ => out.palette().paint(Paint::Warn, "?"),
         };
         out.line(format!("  {sign} {}", one_line(&claim.citation.claim)))?;
         source(out, claim, &by_index, 6, &mut told)?;
@@ -160,6 +162,7 @@ fn source(
     const DEEPEST: usize = 40;
     let pad = " ".repeat(indent);
     let title = match claim.source_title.as_str() {
+        "" if claim.citation.document_id == DocumentId::NONE => "no document".to_owned(),
         "" => claim.citation.document_id.to_string(),
         title => one_line(title),
     };
@@ -171,7 +174,8 @@ fn source(
         (Verdict::Verified, Some("changed")) => ", which has changed there".to_owned(),
         (Verdict::Verified, Some("gone")) => ", which is gone".to_owned(),
         (Verdict::Verified, _) => String::new(),
-        (verdict, _) => format!(": not verified, {}", verdict.reason()),
+        (Verdict::NotFound, _) => format!(": doubted, {}", Verdict::NotFound.reason()),
+        (verdict, _) => format!(": not checked, {}", verdict.reason()),
     };
     let quote = one_line(&claim.citation.quote);
     out.line(
@@ -191,7 +195,8 @@ fn source(
 
 /// All citations of a run.
 async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claims, CliError> {
-    let mut all = Claims { claims: Vec::new(), counts: CitationCounts::default(), redo: Vec::new() };
+    let (counts, not_verified) = (CitationCounts::default(), None);
+    let mut all = Claims { claims: Vec::new(), counts, not_verified, redo: Vec::new() };
     let mut page_token = String::new();
     loop {
         let message = pb::ListCitationsRequest {
@@ -217,6 +222,7 @@ async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claim
             });
         }
         all.counts = Wire::from_wire(page.counts.unwrap_or_default())?;
+        all.not_verified = page.not_verified;
         all.redo.extend(Vec::<NodeId>::from_wire(page.redo_node_ids)?);
         page_token = page.next_page_token;
         if page_token.is_empty() {

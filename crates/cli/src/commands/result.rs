@@ -3,7 +3,9 @@
 use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::graph::Usage;
-use tree_agent_contract::{DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification};
+use tree_agent_contract::{
+    CitationCounts, DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification,
+};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -54,6 +56,9 @@ pub(crate) struct RunResult {
     /// What the verifier found in the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     verification: Option<Verification>,
+    /// How many statements of the answer are supported, doubted or not checked, if they are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    citations: Option<CitationCounts>,
 }
 
 impl GetResult {
@@ -127,7 +132,9 @@ impl RunResult {
         let doubts = verification.doubts.iter();
         let doubts =
             doubts.map(|doubt| format!("doubted: {} ({})", one_line(&doubt.claim), one_line(&doubt.reason)));
-        unmet.chain(doubts).collect()
+        let unchecked = verification.not_checked.iter();
+        let unchecked = unchecked.map(|why| format!("not verified: {}", one_line(why)));
+        unchecked.chain(unmet).chain(doubts).collect()
     }
 
     /// Prints the answer, or its first `lines`.
@@ -153,5 +160,6 @@ pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliE
         usage: Wire::from_wire(answer.usage.unwrap_or_default())?,
         models: answer.models,
         verification: Wire::from_wire(answer.verification)?,
+        citations: Wire::from_wire(answer.citations)?,
     })
 }

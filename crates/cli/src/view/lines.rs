@@ -100,6 +100,7 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
             let (verification, summary) = (&e.verification, one_line(&e.verification.summary));
             match verification.is_clean() {
                 true => ("✓", Paint::Good, format!("verified: {summary}")),
+                false if verification.not_checked.is_some() => ("!", Paint::Warn, summary),
                 false => {
                     let doubts = count(verification.doubts.len(), "doubt");
                     let unmet = verification.criteria.iter().filter(|check| !check.met).count();

@@ -25,10 +25,13 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     assert!(shown.contains("✓ Claim 1 of Result of s0.") && shown.contains("— Tides at byte 9"), "{shown}");
     let shown = stdout(&succeeded(run(server, &["cite", "@latest", "--unverified"])));
     assert!(
-        shown.contains("not verified, the document does not contain these words") && !shown.contains('✓'),
+        shown.contains("doubted, the document does not contain these words") && !shown.contains('✓'),
         "{shown}"
     );
-    assert!(stderr(&succeeded(run(server, &["cite", "@latest"]))).contains("6 of 12 quotes verified"));
+    assert!(
+        stderr(&succeeded(run(server, &["cite", "@latest"])))
+            .contains("6 statements supported, 6 doubted, 0 not checked")
+    );
     let output = succeeded(run(server, &["stale", "@latest"]));
     assert!(stderr(&output).contains("every passage that the run cites is still there"));
 

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::PromptDocument;
 use crate::answers::KeptAnswer;
 use crate::budget::SubtreeBudget;
-use crate::citation::Citation;
+use crate::citation::{Citation, CitationCounts};
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, StepId};
 use crate::model::Profile;
@@ -266,6 +266,8 @@ payloads! {
         artifact_id: ArtifactId,
         /// Its citations, in the order of the text.
         citations: Vec<Citation>,
+        /// How many of its statements they support.
+        counts: CitationCounts,
     }
     /// Payload of `tree.node_result`.
     NodeResult {

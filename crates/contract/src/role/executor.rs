@@ -75,6 +75,9 @@ pub struct ArtifactDraft {
     /// What supports its claims, checked by the role service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<Citation>,
+    /// Statements that cite nothing. The role service counts them in the answer of a model that is to cite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncited: Option<u64>,
 }
 
 /// What the parent should read.

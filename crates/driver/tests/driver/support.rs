@@ -159,6 +159,7 @@ fn executed(call: &CallContext) -> ExecutorOutput {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

@@ -7,8 +7,8 @@ use tree_agent_contract::limits;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, KeptDocument, ResultDraft, ToolCallKept};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, DocumentId, HintType, KeptAnswer, NodeStatus, Outcome, ResultKind, Strategy,
-    TreeAgentResult,
+    ArtifactId, ArtifactType, CitationCounts, DocumentId, HintType, KeptAnswer, NodeStatus, Outcome,
+    ResultKind, Strategy, TreeAgentResult,
 };
 
 use super::{Decider, Next};
@@ -143,8 +143,9 @@ impl Decider<'_> {
             if let Some(document) = document {
                 self.create_document(document, place);
             }
-            if !artifact.citations.is_empty() {
-                self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations });
+            if !artifact.citations.is_empty() || artifact.uncited.is_some() {
+                let counts = CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0), None);
+                self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations, counts });
             }
         }
         for (id, document_id, _) in written {

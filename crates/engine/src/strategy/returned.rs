@@ -38,6 +38,7 @@ pub(super) fn document(
         json_payload: None,
         is_primary: true,
         citations: Vec::new(),
+        uncited: None,
     }];
     if !unlisted.is_empty() {
         let children = serde_json::to_value(unlisted).unwrap_or_default();
@@ -110,6 +111,7 @@ fn json_artifact(label: &str, payload: Map<String, Value>) -> ArtifactDraft {
         json_payload: Some(payload),
         is_primary: false,
         citations: Vec::new(),
+        uncited: None,
     }
 }
 

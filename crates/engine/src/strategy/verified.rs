@@ -3,14 +3,13 @@
 
 use tree_agent_contract::event::{AnswerVerified, ReplanRequested};
 use tree_agent_contract::role::{CallContext, CallKind, VerifierOutput, VerifyInput};
-use tree_agent_contract::text::prefix;
-use tree_agent_contract::{NodeStatus, limits};
+use tree_agent_contract::{NodeStatus, Verification};
 
 use super::rules::Rules;
 use crate::briefing;
 use crate::call::CallInput;
 use crate::decide::Decider;
-use crate::state::State;
+use crate::state::{Ending, State};
 
 /// The node at `at` has returned its answer. It completes, after the answer was verified if that is wanted and
 /// something new may begin.
@@ -48,14 +47,18 @@ pub(super) fn answered(rules: &dyn Rules, d: &mut Decider<'_>, at: usize, out: V
 
 /// Nothing new may begin for the node at `at`, whose answer is not verified.
 pub(super) fn wind_down(rules: &dyn Rules, d: &mut Decider<'_>, at: usize) {
-    let why =
-        d.state.ending(at).map_or_else(|| "nothing new may begin".to_owned(), |ending| ending.message());
+    let why = match d.state.ending(at) {
+        Some(Ending::Budget(budget)) => format!("budget {budget}"),
+        Some(Ending::Stopped) => "stopped".to_owned(),
+        None => "nothing new may begin".to_owned(),
+    };
     give_up(rules, d, at, &why);
 }
 
-/// The answer cannot be verified. It is returned as it is, and the node says why.
+/// The answer cannot be verified. It is returned as it is; the log and the node say why, and nothing of it is doubted.
 pub(super) fn give_up(rules: &dyn Rules, d: &mut Decider<'_>, at: usize, why: &str) {
-    let why = format!("the answer was not verified: {why}");
-    d.status_because(at, NodeStatus::Aggregating, prefix(&why, limits::TEXT_BYTES).to_owned());
+    let verification = Verification::failed(why);
+    d.status_because(at, NodeStatus::Aggregating, verification.summary.clone());
+    d.emit(at, AnswerVerified { verification, replan_reason: None });
     rules.complete(d, at);
 }

@@ -37,6 +37,7 @@ fn verdict(replan: Option<&str>) -> VerifierOutput {
                 note: String::new(),
             }],
             doubts: Vec::new(),
+            not_checked: None,
         },
         next: AggregatorNext { should_replan: replan.is_some(), replan_reason: replan.map(str::to_owned) },
         scratchpad: ScratchpadDraft::of("verified\n".to_owned()),
@@ -165,14 +166,17 @@ fn a_root_that_did_the_task_itself_is_verified_and_may_plan_after_that() {
 fn an_answer_that_cannot_be_verified_is_returned_and_says_why() {
     let mut hand = begun(true, Budgets { max_attempts: 1, ..Budgets::default() });
     let call = hand.until(CallKind::Verify).expect("a verification");
-    let error = RoleError::new(RoleErrorKind::Rejected, "it is tired");
+    let reason = Some("rate limit".to_owned());
+    let error = RoleError { reason, ..RoleError::new(RoleErrorKind::Rejected, "it is tired") };
     hand.feed(Input::Failed(call.key, error));
     assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
     let said = hand.log.iter().any(|event| {
         matches!(&event.body, EventBody::NodeStatusChanged(e)
-            if e.why.as_deref().is_some_and(|m| m.starts_with("the answer was not verified") && m.contains("tired")))
+            if e.why.as_deref() == Some("not verified: rate limit"))
     });
     assert!(said, "{:?}", hand.log);
+    let found = hand.run.graph().nodes()[0].verification.clone().expect("what was found");
+    assert_eq!((found.not_checked.as_deref(), &*found.doubts), (Some("rate limit"), &[][..]));
 }
 
 #[test]
@@ -193,8 +197,9 @@ fn out_of_time_the_answer_is_returned_as_it_is() {
         hand.feed(Input::Tick);
     }
     assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
-    assert!(hand.run.graph().nodes()[0].result.is_some());
-    assert_eq!(hand.types("tree.answer_verified"), 0);
+    let root = &hand.run.graph().nodes()[0];
+    let found = root.verification.as_deref().and_then(|found| found.not_checked.as_deref());
+    assert_eq!((root.result.is_some(), found), (true, Some("budget maxWallClockMs")));
 }
 
 #[test]

@@ -572,6 +572,7 @@ pub(crate) fn executor_output(title: &str) -> ExecutorOutput {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         }],
         result: ResultDraft {
             kind: ResultKind::Document,

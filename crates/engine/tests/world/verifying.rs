@@ -12,7 +12,12 @@ impl World {
         let doubt = Doubt { claim: "a claim".into(), reason: "a reason".into() };
         let replan_reason = should_replan.then(|| "it is doubted".to_owned());
         VerifierOutput {
-            verification: Verification { summary: "verified".into(), criteria: vec![], doubts: vec![doubt] },
+            verification: Verification {
+                summary: "verified".into(),
+                criteria: vec![],
+                doubts: vec![doubt],
+                not_checked: None,
+            },
             next: AggregatorNext { should_replan, replan_reason },
             scratchpad: ScratchpadDraft::of("verified\n".to_owned()),
         }

@@ -219,6 +219,7 @@ mod tests {
             json_payload: None,
             is_primary: true,
             citations,
+            uncited: None,
         }];
         let shown = |all: BTreeMap<Place, &Citation>| -> Vec<(Place, String)> {
             all.into_iter().map(|(place, citation)| (place, citation.claim.clone())).collect()

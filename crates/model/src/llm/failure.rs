@@ -64,11 +64,14 @@ pub(super) struct Failure {
     pub(super) words: String,
     /// How long the provider asks us to wait.
     pub(super) retry_after: Option<Duration>,
+    /// The provider, or the operator, allows no more requests for now.
+    pub(super) is_limit: bool,
 }
 
 impl Failure {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), words: String::new(), retry_after: None }
+        let is_limit = matches!(kind, FailureKind::Overloaded | FailureKind::Limited);
+        Self { kind, message: message.into(), words: String::new(), retry_after: None, is_limit }
     }
 
     /// True if the same request may succeed a little later.
@@ -98,7 +101,8 @@ impl From<Failure> for RoleError {
             K::TooLarge => RoleErrorKind::InvalidOutput,
             K::Broken => RoleErrorKind::Internal,
         };
-        RoleError::new(kind, failure.message)
+        let reason = failure.is_limit.then(|| "rate limit".to_owned());
+        RoleError { reason, ..RoleError::new(kind, failure.message) }
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads the text of a footnote. What names no document gets an id that no document has.
+    /// Reads the text of a footnote. What names no document gets no invented one.
     pub(super) fn of(text: &str) -> Self {
         let text = one_line(text);
         let text = without_remark(&text);
@@ -37,13 +37,15 @@ impl Source {
         };
         let quote = quote.trim();
         let quote = if quote.is_empty() { NOTHING } else { whole_words(quote, limits::QUOTE_BYTES) };
-        let document_id =
-            named.map_or_else(|| DocumentId::derive(&[b"no document", text.as_bytes()]), |(_, id)| id);
+        let document_id = named.map_or(DocumentId::NONE, |(_, id)| id);
         Self { document_id, quote: quote.to_owned() }
     }
 
     fn line(&self, number: &str) -> String {
-        format!("[^{number}]: {} \"{}\"", self.document_id, self.quote)
+        match self.document_id {
+            DocumentId::NONE => format!("[^{number}]: \"{}\"", self.quote),
+            id => format!("[^{number}]: {id} \"{}\"", self.quote),
+        }
     }
 }
 
@@ -179,7 +181,8 @@ mod tests {
         }
         let unknown = Source::of("avon.md \"It has 12 arches.\"");
         assert_eq!(unknown.quote, "It has 12 arches.");
-        assert_ne!(unknown.document_id, Source::of("exe.md \"It has 12 arches.\"").document_id);
+        assert_eq!(unknown.document_id, DocumentId::NONE);
+        assert_eq!(unknown.line("1"), "[^1]: \"It has 12 arches.\"");
     }
 
     #[test]

@@ -69,8 +69,9 @@ struct Circuit {
     paused_until: Option<Instant>,
     /// When the next one of those who wait for that may go on.
     next: Option<Instant>,
-    /// The message of the failure that opened it.
+    /// The message of the failure that opened it, and whether that was a limit.
     why: String,
+    is_limit: bool,
 }
 
 /// Permission to make one request. If it is dropped without an outcome, as by a cancelled call, the next request may
@@ -184,7 +185,7 @@ impl Circuit {
             Some(until) if self.probing || Instant::now() < until => {
                 let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
                 let message = format!("the circuit is open for {seconds} s more after: {}", self.why);
-                Err(Failure::new(FailureKind::Open, message))
+                Err(Failure { is_limit: self.is_limit, ..Failure::new(FailureKind::Open, message) })
             }
             _ => Ok(()),
         }
@@ -237,6 +238,7 @@ impl Admission<'_> {
             }
             circuit.open_until = Some(Instant::now() + asked.unwrap_or(self.gate.open_for));
             circuit.why.clone_from(&failure.message);
+            circuit.is_limit = failure.is_limit;
         }
         if was_probe {
             circuit.probing = false;

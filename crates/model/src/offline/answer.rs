@@ -148,6 +148,7 @@ impl Answer {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         };
         let payload = Self { model: MODEL.to_owned(), ..self.clone() };
         let payload = match serde_json::to_value(payload) {
@@ -159,6 +160,7 @@ impl Answer {
             title: Some(title.clone()),
             document_markdown: Some(self.markdown(&title)),
             citations: self.citations(),
+            uncited: None,
             ..empty.clone()
         };
         let json = ArtifactDraft {

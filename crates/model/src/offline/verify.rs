@@ -26,6 +26,7 @@ pub(super) fn verify(input: &VerifyInput) -> VerifierOutput {
                 .into(),
             criteria: criteria.iter().take(limits::VERIFIED).map(check).collect(),
             doubts: Vec::new(),
+            not_checked: None,
         },
         next: AggregatorNext::default(),
         scratchpad: ScratchpadDraft::of("The answer was not judged: rules cannot do that.\n".to_owned()),

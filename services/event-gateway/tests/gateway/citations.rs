@@ -6,7 +6,9 @@ use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{ArtifactCited, ArtifactCreated, NodeCreated};
 use tree_agent_contract::result::ArtifactType;
-use tree_agent_contract::{ArtifactId, Citation, DocumentId, EventBody, NodeId, StepId, Timestamp};
+use tree_agent_contract::{
+    ArtifactId, Citation, CitationCounts, DocumentId, EventBody, NodeId, StepId, Timestamp,
+};
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1 as pb;
 use tree_agent_store::Projection;
@@ -59,7 +61,8 @@ async fn returns(log: &mut Log, node: NodeId, text: &str, citations: Vec<Citatio
     };
     let root = NodeId::root(log.run);
     let parent = (node != root).then_some(root);
-    let bodies: [EventBody; 2] = [created.into(), ArtifactCited { artifact_id, citations }.into()];
+    let counts = CitationCounts::of(&citations, 0, None);
+    let bodies: [EventBody; 2] = [created.into(), ArtifactCited { artifact_id, citations, counts }.into()];
     let bodies = bodies.into_iter().map(|body| (node, parent, body)).collect();
     log.record(bodies, Projection::default(), vec![DocumentOp::Create(document)]).await;
     id
@@ -122,7 +125,10 @@ async fn claims_are_followed_to_their_sources_and_to_what_has_changed_there() {
         }
     };
     let (claims, page) = list(false, String::new(), 0).await;
-    assert_eq!(page.counts, Some(pb::CitationCounts { total: 7, verified: 6 }));
+    let counts = |total, supported, doubted| {
+        Some(pb::CitationCounts { total, supported, doubted, ..Default::default() })
+    };
+    assert_eq!(page.counts, counts(7, 6, 1));
     assert_eq!((page.seq, page.redo_node_ids.len()), (log.head, 0));
     let seen: Vec<_> =
         claims.iter().map(|one| (one.node_id.as_str(), one.index, one.of_run, &one.rests_on[..])).collect();
@@ -147,7 +153,7 @@ async fn claims_are_followed_to_their_sources_and_to_what_has_changed_there() {
     assert_eq!(list(false, String::new(), 2).await.0, claims);
     let (of_a, page) = list(false, a.to_string(), 1).await;
     assert_eq!(of_a, claims[3..6]);
-    assert_eq!(page.counts, Some(pb::CitationCounts { total: 3, verified: 2 }));
+    assert_eq!(page.counts, counts(3, 2, 1));
 
     // Nothing has changed yet.
     let (claims, page) = list(true, String::new(), 0).await;

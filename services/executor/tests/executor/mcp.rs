@@ -58,6 +58,7 @@ impl RoleModel for Reader {
                 json_payload: None,
                 is_primary: true,
                 citations: Vec::new(),
+                uncited: None,
             }],
             result: ResultDraft {
                 kind: ResultKind::Document,

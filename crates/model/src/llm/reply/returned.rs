@@ -198,6 +198,7 @@ pub(super) fn returned(
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         });
     }
     let has = |wanted| drafts.iter().any(|a| a.r#type == wanted);
@@ -257,6 +258,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
             json_payload: None,
             is_primary: document.is_primary.unwrap_or(false),
             citations: Vec::new(),
+            uncited: None,
         },
         ArtifactReply::Json(data) => {
             let value = |text: &str| match serde_json::from_str(text) {
@@ -273,6 +275,7 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
                 json_payload: Some(payload.collect()),
                 is_primary: data.is_primary.unwrap_or(false),
                 citations: data.citations.into_iter().flatten().map(CitationReply::citation).collect(),
+                uncited: None,
             }
         }
     }

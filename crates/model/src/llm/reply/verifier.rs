@@ -81,6 +81,7 @@ impl Reply for VerifierReply {
                     reason: line(&doubt.reason, limits::TEXT_BYTES),
                 })
                 .collect(),
+            not_checked: None,
         };
         let reason = reply.replan_reason.filter(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| {
