@@ -3,7 +3,8 @@
 //! A call is made only if it fits: the sum of what is used, what calls in flight may still use, what the call itself
 //! may use and what is kept for aggregation must stay within the limit. What a call may use is its *allotment*. It is
 //! at least as much as the largest call of its role in this run needed, and otherwise an even share of what is free,
-//! so that parallel calls do not starve each other. If something is left and nothing is in flight, one call is always
+//! so that parallel calls do not starve each other. Tool calls are shared by the calls that are due and those that will
+//! follow plans at work: calls at work have their shares, and what one of them leaves goes to the next. If something is left and nothing is in flight, one call is always
 //! made. So only calls in flight that use more than their allotment can exceed a budget.
 //!
 //! | used | what happens |
@@ -62,7 +63,8 @@ pub(crate) fn free(state: &State, in_flight: &InFlight, due: usize) -> FreeBudge
     for (at, call) in in_flight.calls() {
         let left = call.left(state.control(at).spent);
         free.take(state, &accounts, at, left);
-        (0..3).for_each(|m| free.pool(state.account_of(at, m)).calls[m] += 1);
+        let shares = |m: &usize| *m != TOOL_CALLS || creates_work(call.key.kind);
+        (0..3).filter(shares).for_each(|m| free.pool(state.account_of(at, m)).calls[m] += 1);
     }
     if state.has_leases() {
         for at in in_flight.ready().due_nodes() {
@@ -114,7 +116,12 @@ impl FreeBudget {
             if free < reserve && !may_do_without && !(pool.in_flight == 0 && free > 0) {
                 return None;
             }
-            allotted[m] = free.min(reserve.max(free / calls[m]));
+            let share = match m == TOOL_CALLS && (may_do_without || creates_work(kind)) {
+                // What it does not need is for those whose work consists of tool calls.
+                true => free.min(limit / 8).max(1),
+                false => free / calls[m],
+            };
+            allotted[m] = free.min(reserve.max(share));
         }
         Some(allotted)
     }
@@ -168,6 +175,11 @@ fn does_without(kind: CallKind, m: usize) -> bool {
     m == TOOL_CALLS && (kind.finishes() || kind == CallKind::Verify)
 }
 
+/// True for calls after which there is work that needs tool calls.
+fn creates_work(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Plan | CallKind::Pick)
+}
+
 /// The expected need of a call of `kind`, of a budget with this limit.
 fn reserve(state: &State, kind: CallKind, limit: u64, m: usize) -> u64 {
     let largest = state.ledger().largest(kind).map(|largest| largest[m]);
@@ -177,6 +189,10 @@ fn reserve(state: &State, kind: CallKind, limit: u64, m: usize) -> u64 {
 /// What is kept for aggregation: the need of one aggregator for every node with a plan, but at most a fifth of the
 /// limit.
 fn kept(state: &State, account: &Account, m: usize) -> u64 {
+    if m == TOOL_CALLS {
+        // Aggregators can do without.
+        return 0;
+    }
     let owed = u64::from(account.owed(m));
     account.limits[m]
         .map_or(0, |limit| owed.saturating_mul(reserve(state, CallKind::Aggregate, limit, m)).min(limit / 5))

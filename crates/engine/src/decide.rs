@@ -351,7 +351,13 @@ impl<'a> Decider<'a> {
             }
             RoleUpdate::ToolCallResult(mut result) => {
                 result.call_id = self.tool_call_id(at, &result.call_id);
+                let tools = &self.state.control(at).open_tools;
+                let is_refused = tools.iter().any(|tool| tool.call_id == result.call_id && !tool.is_made);
+                let refusal = result.error.clone().filter(|_| is_refused);
                 self.emit(at, result);
+                if let Some(error) = refusal {
+                    self.say_refused(at, &error);
+                }
             }
             RoleUpdate::ToolCallKept(mut kept) => {
                 kept.result.call_id = self.tool_call_id(at, &kept.result.call_id);
@@ -359,6 +365,14 @@ impl<'a> Decider<'a> {
             }
             RoleUpdate::Usage(usage) => self.emit(at, usage),
             RoleUpdate::Heartbeat => {}
+        }
+    }
+
+    /// A tool call of the node at `at` was refused, because its share of the budget is used up. The node says so once.
+    fn say_refused(&mut self, at: usize, error: &str) {
+        let why = prefix(&format!("a tool call was refused: {error}"), limits::TEXT_BYTES).to_owned();
+        if self.state.node(at).decisions.last() != Some(&why) {
+            self.status_because(at, self.state.node(at).status, why);
         }
     }
 

@@ -159,6 +159,8 @@ pub(crate) struct OpenTool {
     pub(crate) call_id: String,
     pub(crate) tool_name: String,
     pub(crate) phase: Option<String>,
+    /// The tool was called: the answer was not known, and a call was left.
+    pub(crate) is_made: bool,
     /// What is asked, in short.
     pub(crate) about: String,
     args: Option<Map<String, Value>>,
@@ -533,6 +535,7 @@ impl State {
                     call_id: e.call_id.clone(),
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
+                    is_made: !e.cached,
                     about: Finding::about(e.args.as_ref()),
                     args: e.args.clone(),
                     writes: e.writes,

@@ -167,7 +167,10 @@ impl RoleIo {
         }
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
-            return Err(ToolError::Budget(most));
+            let error = ToolError::Budget(most);
+            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
+            self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
+            return Err(error);
         }
         self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false, writes))).await;
         let answer = match begun {
@@ -382,7 +385,9 @@ mod tests {
         let refused = io.call_tool("list_documents", Map::new(), "to see").await;
         assert_eq!(refused, Err(ToolError::Budget(0)));
         assert!(io.ran_out_of_tool_calls());
-        assert!(updates.try_recv().is_err(), "a call that was not made is not told");
+        let Ok(RoleUpdate::ToolCallRequested(asked)) = updates.try_recv() else { panic!("the log says it") };
+        let Ok(RoleUpdate::ToolCallResult(result)) = updates.try_recv() else { panic!("and why") };
+        assert!(asked.cached && !result.ok && result.error.unwrap().contains("no tool call is left"));
     }
     #[tokio::test]
     async fn what_an_earlier_attempt_wrote_is_not_written_again() {

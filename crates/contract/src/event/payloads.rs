@@ -396,7 +396,8 @@ payloads! {
         /// The tool may change something: it is a built-in that writes, or does not say that it only reads.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         writes: bool,
-        /// The run knows the answer: the tool was not called, and the call counts in no budget.
+        /// The tool was not called, and the call counts in no budget: the run knows the answer, or the result says that
+        /// no call was left.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         cached: bool,
     }
