@@ -63,7 +63,7 @@ const claims = (page: Page): Promise<(string | null)[]> =>
   list(page)
     .locator(':scope > li > [data-verdict]')
     .evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
-const pill = (page: Page): Locator => page.getByRole('button', { name: /citations? verified/ });
+const pill = (page: Page): Locator => page.getByRole('button', { name: / supported, / });
 /** The words that are marked in the open source, and whether they are in sight. */
 const marked = (page: Page): Promise<{ text: string; seen: boolean; focused: boolean }> =>
   page.locator('pre mark').evaluate((mark) => {
@@ -79,7 +79,7 @@ describe('the citations of an artifact', () => {
   it('say what was found, in words, and can be limited to what was not', async () => {
     const page = await open(browser, url(done, { node: idOf('s0.s0') }));
     await connection(page, 'ended');
-    await pill(page).filter({ hasText: '2 of 4 citations verified' }).click();
+    await pill(page).filter({ hasText: '2 supported, 2 doubted, 0 not checked' }).click();
     await until(
       () => claims(page),
       (all) => all.length === 4,
@@ -203,7 +203,7 @@ describe('the citations of an artifact', () => {
     });
     await page.getByRole('button', { name: 'Read', exact: true }).click();
     const legend = page.getByTestId('claim-legend');
-    await legend.getByText('2 of 4 citations of this document are unverified.').waitFor();
+    await legend.getByText('2 statements supported, 2 doubted, 0 not checked.').waitFor();
     const text = page.locator('.md');
     await text.getByText('Claim 4 of Result of s0.s0.').waitFor();
     const place = () => text.boundingBox();
@@ -215,8 +215,8 @@ describe('the citations of an artifact', () => {
       'Claim 2 of Result of s0.s0.',
       'Claim 4 of Result of s0.s0.',
     ]);
-    expect(await text.locator('mark').first().getAttribute('title')).toBe('Unverified claim: not found in the source');
-    expect(await text.getByText('(unverified claim: not found in the source)').count()).toBe(2);
+    expect(await text.locator('mark').first().getAttribute('title')).toBe('Doubted claim: not found in the source');
+    expect(await text.getByText('(doubted claim: not found in the source)').count()).toBe(2);
     expect(await place()).toEqual(before);
     // Among the documents it looks the same.
     await page.getByRole('button', { name: 'Show among the documents' }).click();
@@ -277,7 +277,7 @@ describe('the citations of an artifact', () => {
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }));
     await connection(page, 'ended');
-    await pill(page).filter({ hasText: '1 of 1 citation verified' }).click();
+    await pill(page).filter({ hasText: '1 supported, 0 doubted, 0 not checked' }).click();
     const source = list(page).getByRole('link');
     try {
       await write(`| A new row | of a few words |\n${ROW}`);

@@ -74,7 +74,8 @@ class Cited {
       documentId: SOURCE,
       ...(at < 0 ? { verdict: Verdict.NOT_FOUND } : { verdict: Verdict.VERIFIED, passage }),
     };
-    this.log.add(0, { case: 'artifactCited', value: { artifactId: this.artifact, citations: [citation] } });
+    const counts = { total: 1n, ...(at < 0 ? { doubted: 1n } : { supported: 1n }) };
+    this.log.add(0, { case: 'artifactCited', value: { artifactId: this.artifact, citations: [citation], counts } });
     const known: CitedClaim = create(CitedClaimSchema, {
       index: BigInt(gateway.citations.length),
       nodeId: nodeId(0),
@@ -121,7 +122,7 @@ describe('the citations of a run at work', () => {
     await connection(page, 'live');
     let asked = 0;
     page.on('request', (request) => (asked += Number(request.url().endsWith('/ListCitations'))));
-    await page.getByRole('button', { name: '1 of 1 citation verified' }).click();
+    await page.getByRole('button', { name: '1 supported, 0 doubted' }).click();
     await until(
       () => shown(page),
       (all) => all.join() === 'verified',
@@ -134,7 +135,7 @@ describe('the citations of a run at work', () => {
       (all) => all.join() === 'verified,not found in the source',
       'both',
     );
-    await page.getByRole('button', { name: '1 of 2 citations verified' }).waitFor();
+    await page.getByRole('button', { name: '1 supported, 1 doubted' }).waitFor();
     expect(asked).toBe(2);
     // The past has only the first one, and asks for nothing.
     await page.getByLabel('Event of the run').fill('5');
@@ -156,7 +157,7 @@ describe('the citations of a run at work', () => {
     run.cite('One claim here.', QUOTE, LONG);
     gateway.citations.length = 0;
     const page = await run.open();
-    await page.getByRole('button', { name: '1 of 1 citation verified' }).click();
+    await page.getByRole('button', { name: '1 supported, 0 doubted' }).click();
     await page.getByText('The run dropped this artifact later, and its citations with it.').waitFor();
     await close(page);
   });

@@ -38,7 +38,14 @@ function node(n: GraphNode) {
       isPrimary,
       ...(citations === undefined
         ? {}
-        : { citations: { total: BigInt(citations.total), verified: BigInt(citations.verified) } }),
+        : {
+            citations: {
+              total: BigInt(citations.total),
+              supported: BigInt(citations.supported),
+              doubted: BigInt(citations.doubted),
+              notChecked: BigInt(citations.notChecked),
+            },
+          }),
     })),
     ...(n.verification === undefined ? {} : { verification: n.verification }),
     ...(n.result === undefined ? {} : { result: { summary: n.result.summary } }),

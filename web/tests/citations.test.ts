@@ -199,6 +199,27 @@ function marksOf(tree: Block[]): Shown[] {
   return found;
 }
 
+describe('forms of characters and marks of Markdown', () => {
+  it.each([
+    ['the first office', 'the \ufb01rst o\ufb03ce'],
+    ['ｔｈｅ ｔｉｄｅ', 'the tide'],
+    ['the north harbour', 'the **north** har\u00ad\nbour'],
+    ['run cargo build now', 'run `cargo build` now'],
+    ['see the harbour of', 'see [the harbour](https://a.example/b) of'],
+    ['locks and a tower', 'locks\n> and a tower'],
+    ['3 * 5 and a_b', '3 \\* 5 and a\\_b'],
+  ])('do not hide %j in %j', (words, text) => {
+    expect(findAll(fold(text), words, 1)).toEqual([{ from: 0, to: text.length }]);
+  });
+
+  it.each([
+    ['the area is 102 m', 'the area is 10\u00b2 m'],
+    ['23 apples', '2*3 apples'],
+    ['25 apples', '2**5 apples'],
+    ['snakecase', 'snake_case'],
+  ])('do not make %j of %j', (words, text) => expect(findAll(fold(text), words)).toEqual([]));
+});
+
 describe('claims in Markdown', () => {
   const marks = (text: string, ...claims: string[]) => {
     const plain = markdown(text);

@@ -125,7 +125,9 @@ describe('citations', () => {
       documentId: 'd',
       verdict,
     }));
-    const body = { case: 'artifactCited' as const, value: create(ArtifactCitedSchema, { artifactId, citations }) };
+    const counts = { total: 3n, supported: 1n, doubted: 1n, notChecked: 1n, reasons: ['no source'] };
+    const value = create(ArtifactCitedSchema, { artifactId, citations, counts });
+    const body = { case: 'artifactCited' as const, value };
     return create(EventSchema, { ...created, seq: created.seq + 1n, body });
   };
 
@@ -135,8 +137,15 @@ describe('citations', () => {
     graph.applyEvents(events.slice(0, at + 1));
     graph.applyEvent(cited(artifactId));
     const node = graph.snapshot().nodes.find((one) => one.id === created.nodeId)!;
-    expect(node.artifacts.at(-1)!.citations).toStrictEqual({ total: 3, verified: 2 });
-    expect(describeEvent(cited(artifactId))).toBe('2 of 3 citations verified');
+    expect(node.artifacts.at(-1)!.citations).toStrictEqual({
+      total: 3,
+      supported: 1,
+      doubted: 1,
+      notChecked: 1,
+      reasons: ['no source'],
+    });
+    const said = '1 statement supported, 1 doubted, 1 not checked (no source)';
+    expect(describeEvent(cited(artifactId))).toBe(said);
     expect(Projection.fromSnapshot(graph.snapshot()).snapshot()).toStrictEqual(graph.snapshot());
   });
 

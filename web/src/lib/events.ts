@@ -1,10 +1,10 @@
 // Events in words.
 
 import { toJson } from '@bufbuild/protobuf';
-import { Verdict } from '../gen/treeagent/v1/citations_pb';
 import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
+import { countWords } from './citations/words';
 import { clip } from './format';
-import { nodeStatus, role, runStatus, stepStatus } from './projection/wire';
+import { counts, nodeStatus, role, runStatus, stepStatus } from './projection/wire';
 import { commandWords } from './steering/words';
 
 /** The event type of a field of `Event.body`: `nodeCreated` is `tree.node_created`. */
@@ -54,8 +54,7 @@ export function describe({ body }: Event): string {
     case 'artifactCreated':
       return clip(body.value.title ?? body.value.label ?? body.value.artifactId, 120);
     case 'artifactCited': {
-      const { citations } = body.value;
-      return `${citations.filter((one) => one.verdict === Verdict.VERIFIED).length} of ${citations.length} citations verified`;
+      return body.value.counts === undefined ? '' : countWords(counts(body.value.counts));
     }
     case 'nodeResult':
       return clip(body.value.result?.summary ?? '', 140);
@@ -63,6 +62,7 @@ export function describe({ body }: Event): string {
       const { verification, replanReason } = body.value;
       const met = verification?.criteria.filter((one) => one.met).length ?? 0;
       const doubts = verification?.doubts.length ?? 0;
+      if (verification?.notChecked !== undefined) return clip(verification.summary, 140);
       const found = `${met} of ${verification?.criteria.length ?? 0} criteria met, ${doubts} ${doubts === 1 ? 'doubt' : 'doubts'}`;
       return replanReason === undefined ? found : `${found}; asks for another plan: ${clip(replanReason, 100)}`;
     }

@@ -19,9 +19,9 @@ fn plain(c: char) -> Option<char> {
     })
 }
 
-/// What a character consists of: `ﬁ` is an f and an i, `ü` a u with two dots, a wide letter a letter (NFKD, which finds
-/// the same equal as NFKC). Raised and lowered numbers, fractions and numbers in circles stay: a part of them is another
-/// number.
+/// What a character consists of: `ﬁ` is an f and an i, `ü` a u with two dots, a wide letter a letter. NFKD finds the
+/// same texts equal as NFKC. Raised and lowered numbers, fractions and numbers in circles stay: a part of them is
+/// another number.
 fn pieces(c: char, mut piece: impl FnMut(char)) {
     let is_number = matches!(c,
         '\u{b2}' | '\u{b3}' | '\u{b9}' | '\u{bc}'..='\u{be}' | '\u{2070}'..='\u{209f}' | '\u{2150}'..='\u{218b}'

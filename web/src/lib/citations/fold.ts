@@ -50,6 +50,19 @@ const HYPHEN = /[-\u2010\u2011]/;
 const WITHIN_NUMBER = /[/\u2044\u2215\u00a0\u2009\u202f]/;
 const CURRENCY = /\p{Sc}/u;
 
+/** Raised and lowered numbers, fractions and numbers in circles: a part of them is another number. */
+const OTHER_NUMBER =
+  /[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209f\u2150-\u218b\u2460-\u24ff\u3200-\u33ff\u{1f100}-\u{1f1ff}]/u;
+/** Markdown that only marks what it surrounds, where no word stands on both sides of it, as in `markdown` there. */
+const MARK = /(?<![\p{Alphabetic}\p{N}*_`])([*_`]+|~~)(?=\S)|(?<=\S)([*_`]+|~~)(?![\p{Alphabetic}\p{N}])/uy;
+const LINE = /(?<=^|[\r\n])(#{1,6}(?= )|>+)/y;
+const ESCAPE = /\\(?=[!-/:-@[-`{-~])/y;
+const LINK = /\[(?=[^\]]{0,1024}\]\([^)\s]{0,1024}\))|\]\([^)\s]{0,1024}\)/y;
+/** White space behind a soft hyphen: the word goes on. */
+const DIVIDED = /(?<=\u00ad)\s+/y;
+const MARKED = new Set('[]*_`~#> \t\r\n');
+const MARKS = [NOTE, LINE, LINK, MARK, DIVIDED];
+
 function plain(char: string): string {
   if (char >= ' ' && char <= '~') return char === '`' ? "'" : char;
   // Before what is invisible: separators of lines and paragraphs divide words.
@@ -58,7 +71,8 @@ function plain(char: string): string {
   if (SINGLE.test(char)) return "'";
   if (DOUBLE.test(char)) return '"';
   if (DASH.test(char)) return '-';
-  return char === '\u2026' ? '...' : char;
+  if (char === '\u2026') return '...';
+  return OTHER_NUMBER.test(char) ? char : [...char.normalize('NFKD')].map((c) => (c === char ? c : plain(c))).join('');
 }
 
 export function fold(original: string): Folded {
@@ -67,11 +81,15 @@ export function fold(original: string): Folded {
   const to: number[] = [];
   const joints = new Set<number>();
   for (let at = 0; at < original.length;) {
-    NOTE.lastIndex = at;
-    if (original[at] === '[' && NOTE.test(original)) {
-      at = NOTE.lastIndex;
+    const mark = MARKED.has(original[at]!)
+      ? MARKS.find((one) => ((one.lastIndex = at), one.test(original)))
+      : undefined;
+    if (mark !== undefined) {
+      at = mark.lastIndex;
       continue;
     }
+    ESCAPE.lastIndex = at;
+    if (ESCAPE.test(original)) at += 1;
     const char = after(original, at);
     const said = plain(char);
     if (isJoint(out, char, original, at)) joints.add(out.length);

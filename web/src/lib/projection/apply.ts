@@ -1,11 +1,11 @@
 // Applies one event to its node. Nodes are immutable: a change creates a new one.
 
-import { Verdict } from '../../gen/treeagent/v1/citations_pb';
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
 import { FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
 import {
   artifact,
+  counts,
   deliverable,
   nodeStatus,
   outcome,
@@ -156,15 +156,15 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'artifactCreated':
       return { ...node, artifacts: [...node.artifacts, artifact(body.value)] };
     case 'artifactCited': {
-      const { artifactId, citations } = body.value;
+      const { artifactId, counts: cited } = body.value;
       const at = node.artifacts.findLastIndex((one) => one.artifactId === artifactId);
       if (at < 0) throw new UnknownError(event, `artifact ${artifactId}`);
-      const known = node.artifacts[at]!;
-      const counts = {
-        total: (known.citations?.total ?? 0) + citations.length,
-        verified: (known.citations?.verified ?? 0) + citations.filter((one) => one.verdict === Verdict.VERIFIED).length,
+      if (cited === undefined) return node;
+      const known = node.artifacts[at]!.citations;
+      return {
+        ...node,
+        artifacts: node.artifacts.with(at, { ...node.artifacts[at]!, citations: counts(cited, known) }),
       };
-      return { ...node, artifacts: node.artifacts.with(at, { ...known, citations: counts }) };
     }
     case 'nodeResult': {
       if (body.value.result === undefined) return node;

@@ -147,8 +147,18 @@ export interface Artifact {
   title: string;
   isPrimary: boolean;
   jsonPayload?: unknown;
-  /** How many citations it has, and how many of them hold. */
-  citations?: { total: number; verified: number };
+  /** How many of its statements are supported, if they are counted. */
+  citations?: Counts;
+}
+
+/** How many citations there are, and how many statements are supported, doubted or not checked. */
+export interface Counts {
+  total: number;
+  supported: number;
+  doubted: number;
+  notChecked: number;
+  /** Why those were not checked; absent if there is none. */
+  reasons?: string[];
 }
 
 export interface Result {
@@ -172,6 +182,8 @@ export interface Verification {
   criteria?: { criterion: string; met: boolean; note?: string }[];
   /** Claims that it doubts, in the words of the answer. */
   doubts?: { claim: string; reason: string }[];
+  /** Why it could not check the answer. */
+  notChecked?: string;
 }
 
 /** The model that answered last for one purpose. */

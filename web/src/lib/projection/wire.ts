@@ -2,7 +2,7 @@
 
 import type { JsonObject } from '@bufbuild/protobuf';
 import type { Timestamp } from '@bufbuild/protobuf/wkt';
-import type { Verification as PbVerification } from '../../gen/treeagent/v1/citations_pb';
+import type { CitationCounts, Verification as PbVerification } from '../../gen/treeagent/v1/citations_pb';
 import {
   ArtifactType,
   ModelProfile,
@@ -32,6 +32,7 @@ import type {
 } from '../../gen/treeagent/v1/run_service_pb';
 import type {
   Artifact,
+  Counts,
   GraphNode,
   GraphSnapshot,
   Lease,
@@ -102,7 +103,24 @@ export function result(r: TreeAgentResult): Result {
 export function verification(v: PbVerification): Verification {
   const criteria = v.criteria.map(({ criterion, met, note }) => ({ criterion, met, ...(note === '' ? {} : { note }) }));
   const doubts = v.doubts.map(({ claim, reason }) => ({ claim, reason }));
-  return { summary: v.summary, ...(criteria.length > 0 ? { criteria } : {}), ...(doubts.length > 0 ? { doubts } : {}) };
+  return tidy<Verification>({
+    summary: v.summary,
+    criteria: criteria.length > 0 ? criteria : undefined,
+    doubts: doubts.length > 0 ? doubts : undefined,
+    notChecked: v.notChecked,
+  });
+}
+
+/** Counts, with those of the same artifact that are known already. */
+export function counts(c: CitationCounts, known?: Counts): Counts {
+  const reasons = [...new Set([...(known?.reasons ?? []), ...c.reasons])];
+  return tidy<Counts>({
+    total: Number(c.total) + (known?.total ?? 0),
+    supported: Number(c.supported) + (known?.supported ?? 0),
+    doubted: Number(c.doubted) + (known?.doubted ?? 0),
+    notChecked: Number(c.notChecked) + (known?.notChecked ?? 0),
+    reasons: reasons.length > 0 ? reasons : undefined,
+  });
 }
 
 export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
@@ -114,10 +132,7 @@ export function artifact(a: ArtifactCreated | GraphArtifact): Artifact {
     title: a.title ?? '',
     isPrimary: a.isPrimary,
     jsonPayload: a.jsonPayload as JsonObject | undefined,
-    citations:
-      'citations' in a && a.citations
-        ? { total: Number(a.citations.total), verified: Number(a.citations.verified) }
-        : undefined,
+    citations: 'citations' in a && a.citations ? counts(a.citations) : undefined,
   });
 }
 
