@@ -168,7 +168,7 @@ impl RoleIo {
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
             let error = ToolError::Budget(most);
-            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true))).await;
+            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true, false))).await;
             self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
             return Err(error);
         }

@@ -68,6 +68,7 @@ impl Decider<'_> {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            uncited: None,
         };
         let result = ResultDraft {
             kind: ResultKind::Document,
