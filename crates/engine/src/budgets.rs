@@ -5,8 +5,8 @@
 //! at least as much as the largest call of its role in this run needed, and otherwise an even share of what is free,
 //! so that parallel calls do not starve each other. Tool calls are shared by the calls that are due and those that will
 //! follow plans at work: other calls at work have their shares, and what one of them leaves goes to the next. If
-//! something is left and nothing is in flight, one call is always made. So only calls in flight that use more than their
-//! allotment can exceed a budget.
+//! something is left and nothing is in flight, one call is always made. So only calls in flight that use more than
+//! their allotment can exceed a budget.
 //!
 //! | used | what happens |
 //! | --- | --- |
