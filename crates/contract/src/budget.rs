@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Checks, Invalid};
+use crate::run::Strategy;
 
 /// Maximum of children of one node.
 const MAX_CHILDREN: u32 = 16_384;
@@ -46,7 +47,7 @@ pub struct Budgets {
     pub max_parallel_steps: u32,
     /// Nodes of the run. Default 1,000.
     pub max_nodes: u32,
-    /// Milliseconds from the start of the run. Default 1,800,000 (half an hour).
+    /// Milliseconds from the start of the run. Default 1,800,000 (half an hour); of a search 21,600,000 (six hours).
     pub max_wall_clock_ms: u64,
     /// Attempts of one role call before its failure counts. Default 3.
     pub max_attempts: u32,
@@ -154,6 +155,15 @@ impl SubtreeBudget {
 }
 
 impl Budgets {
+    /// The defaults of a run with this strategy.
+    pub fn of(strategy: Strategy) -> Self {
+        match strategy {
+            // A library of a thousand topics grows for hours.
+            Strategy::Search => Self { max_wall_clock_ms: 21_600_000, ..Self::default() },
+            Strategy::Tree | Strategy::Homework => Self::default(),
+        }
+    }
+
     /// The steps that all plans of one node may have together: bands × steps × (1 + replans). A smaller limit of
     /// children would leave nothing for another plan after a full one.
     pub fn steps_of_all_plans(&self) -> u32 {

@@ -16,17 +16,18 @@ pub mod slug;
 pub const DEPTH_GUARD: &str = "guard:maxDepth";
 
 mod children;
+mod messages;
+mod template;
 
 pub(crate) use children::check as check_children;
 pub use children::{ChildDraft, ChildEntry, TopicList, clean_title, tidy};
-
-use std::borrow::Cow;
-use std::fmt;
+pub use messages::Message;
+pub use template::fill;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::error::{Checks, Invalid};
+use crate::error::{Checks, FieldError, Invalid};
 use crate::graph::GraphNode;
 use crate::limits;
 use crate::status::{NodeStatus, named_enum};
@@ -46,18 +47,29 @@ named_enum! {
 }
 
 /// The names that a prompt for a document or for topics may hold.
-pub const RESEARCH_NAMES: &[&str] = &["title", "path", "objective", "siblings", "schema", "max_children"];
+pub const RESEARCH_NAMES: &[&str] = &[
+    "title",
+    "slug",
+    "path",
+    "parents",
+    "depth",
+    "status",
+    "objective",
+    "siblings",
+    "schema",
+    "max_children",
+];
 /// The names that a picker's prompt may hold.
 pub const PICK_NAMES: &[&str] = &["objective", "outline", "leaves", "note"];
-/// Bytes after `{{` within which `}}` is looked for.
-const NAME_BYTES: usize = 64;
-/// Unknown names that an error lists.
-const NAMES_LISTED: usize = 8;
 
-/// Prompts that replace those of the program. `{{name}}` stands for a value.
+/// Prompts that replace those of the program. `{{name}}` stands for a value, and conditions choose between texts
+/// ([`fill`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SearchPrompts {
+    /// Asks for the topics of the first level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
     /// Asks for the document of a topic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
@@ -107,8 +119,9 @@ impl SearchConfig {
         let mut c = Checks::default();
         c.range("search.concurrency", self.concurrency.into(), 1..=limits::SEARCH_CONCURRENCY);
         c.range("search.max_depth", self.max_depth.into(), 1..=64);
-        let SearchPrompts { document, children, picker } = &self.prompts;
+        let SearchPrompts { root, document, children, picker } = &self.prompts;
         for (name, prompt, known) in [
+            ("root", root, RESEARCH_NAMES),
             ("document", document, RESEARCH_NAMES),
             ("children", children, RESEARCH_NAMES),
             ("picker", picker, PICK_NAMES),
@@ -116,11 +129,9 @@ impl SearchConfig {
             let Some(prompt) = prompt else { continue };
             let field = format!("search.prompts.{name}");
             c.text(&field, prompt, limits::PROMPT_BYTES);
-            let unknown = unknown_names(prompt, known);
-            c.require(unknown.is_empty(), &field, || {
-                let of = |names: &[&str]| format!("{{{{{}}}}}", names.join("}}, {{"));
-                format!("has no value for {}; it may name {}", of(&unknown), of(known))
-            });
+            if let Some(problem) = template::problem(prompt, known) {
+                c.push(FieldError::new(field, problem));
+            }
         }
         if let Some(schema) = &self.frontmatter_schema {
             const FIELD: &str = "search.frontmatter_schema";
@@ -200,41 +211,12 @@ pub struct SearchCounts {
     pub skipped: u64,
 }
 
-impl fmt::Display for SearchCounts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { expanded, leaves, skipped } = self;
-        write!(f, "{expanded} expanded, {leaves} leaves, {skipped} skipped")
+impl SearchCounts {
+    /// What a search has done, as users read it.
+    pub fn sentence(&self) -> String {
+        let [expanded, leaves, skipped] = [self.expanded, self.leaves, self.skipped].map(|n| n.to_string());
+        Message::Complete.with(&[("expanded", &expanded), ("leaves", &leaves), ("skipped", &skipped)])
     }
-}
-
-/// `text` with each `{{name}}` replaced by its value. A name without a value stays as it is. What a value contains is
-/// not replaced again.
-pub fn fill<'a>(text: &'a str, values: &[(&str, &str)]) -> Cow<'a, str> {
-    let mut filled = String::new();
-    let mut rest = text;
-    while let Some(start) = rest.find("{{") {
-        let after = &rest[start + 2..];
-        let found = name_at(after).and_then(|(name, end)| {
-            let (_, value) = values.iter().find(|(known, _)| *known == name)?;
-            Some((*value, end))
-        });
-        match found {
-            Some((value, end)) => {
-                filled.push_str(&rest[..start]);
-                filled.push_str(value);
-                rest = &after[end..];
-            }
-            None => {
-                filled.push_str(&rest[..start + 2]);
-                rest = after;
-            }
-        }
-    }
-    if filled.is_empty() {
-        return Cow::Borrowed(rest);
-    }
-    filled.push_str(rest);
-    Cow::Owned(filled)
 }
 
 /// Objects and arrays within each other. Decoders bound them.
@@ -246,86 +228,28 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-/// The first names in `text` that are none of `known`. Anything else between braces, such as code, is text.
-fn unknown_names<'a>(text: &'a str, known: &[&str]) -> Vec<&'a str> {
-    let is_name = |name: &str| {
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    };
-    let mut unknown = Vec::new();
-    for (start, _) in text.match_indices("{{") {
-        let Some((name, _)) = name_at(&text[start + 2..]) else { continue };
-        if is_name(name) && !known.contains(&name) && !unknown.contains(&name) {
-            unknown.push(name);
-        }
-        if unknown.len() == NAMES_LISTED {
-            break;
-        }
-    }
-    unknown
-}
-
-/// The name with which `text` begins, and the bytes up to the end of its `}}`. It is looked for in the first bytes
-/// only, so that a text of braces costs no more than another.
-fn name_at(text: &str) -> Option<(&str, usize)> {
-    let near = &text.as_bytes()[..text.len().min(NAME_BYTES)];
-    let end = near.windows(2).position(|two| two == b"}}")?;
-    Some((text[..end].trim(), end + 2))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_in_a_prompt_are_replaced_once() {
-        let values = [("title", "{{path}}"), ("path", "a > b")];
-        assert_eq!(fill("On {{title}}: {{ path }}.", &values), "On {{path}}: a > b.");
-        assert_eq!(fill("{{other}} {{title}} {{", &values), "{{other}} {{path}} {{");
-        assert_eq!(fill("{{{path}}}", &values), "{{{path}}}");
-        assert!(matches!(fill("nothing", &values), Cow::Borrowed("nothing")));
-        assert_eq!(fill("{{title}}", &[("title", "")]), "");
-        let far = format!("{{{{{}title}}}} {{{{title}}}}", " ".repeat(NAME_BYTES));
-        assert_eq!(fill(&far, &[("title", "x")]), far.replace("{{title}}", "x"), "a name is near its braces");
-    }
-
-    #[test]
-    fn names_that_no_value_has_are_named() {
-        let errors = |prompts: SearchPrompts| {
-            let config = SearchConfig { prompts, ..SearchConfig::default() };
-            config.validate().err().map(|error| error.to_string()).unwrap_or_default()
-        };
-        let good = SearchPrompts {
-            document: Some("On {{ title }}: {{schema}}. Code: {{ .Values.x }}, {{}}, {{a b}} {{".into()),
-            children: Some("At most {{max_children}}".into()),
-            picker: Some("{{outline}}{{leaves}}{{note}}{{objective}}".into()),
-        };
-        assert_eq!(errors(good), "");
-        let wrong = SearchPrompts {
-            document: Some("{{heading}} {{title}} {{heading}} {{outline}}".into()),
-            picker: Some("{{title}}".into()),
-            ..SearchPrompts::default()
-        };
-        let said = errors(wrong);
-        for part in [
-            "search.prompts.document: has no value for {{heading}}, {{outline}}; it may name {{title}}, {{path}}",
-            "search.prompts.picker: has no value for {{title}}; it may name {{objective}}, {{outline}}",
-        ] {
-            assert!(said.contains(part), "{said}");
-        }
-    }
-
-    #[test]
     fn each_limit_of_a_search_is_checked() {
         SearchConfig::default().validate().expect("the defaults are good");
         let long = "x".repeat(limits::PROMPT_BYTES + 1);
-        let prompts = SearchPrompts { picker: Some(long), document: Some(" ".into()), children: None };
+        let root = Some("{{outline}}".into());
+        let prompts = SearchPrompts { picker: Some(long), document: Some(" ".into()), children: None, root };
         let bad = SearchConfig { concurrency: 0, max_depth: 65, prompts, ..SearchConfig::default() };
         let Invalid(errors) = bad.validate().unwrap_err();
         let fields: Vec<_> = errors.iter().map(|e| e.field.as_str()).collect();
         assert_eq!(
             fields,
-            ["search.concurrency", "search.max_depth", "search.prompts.document", "search.prompts.picker"]
+            [
+                "search.concurrency",
+                "search.max_depth",
+                "search.prompts.root",
+                "search.prompts.document",
+                "search.prompts.picker"
+            ]
         );
     }
 

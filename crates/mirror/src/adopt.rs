@@ -8,6 +8,7 @@ use tree_agent_contract::session::{SessionMessage, Speaker};
 use tree_agent_contract::text::{count, one_line, truncate};
 
 use crate::error::{MirrorError, Problem};
+use crate::layout::{DOCUMENT_MD, join};
 use crate::read::{Folder, FolderNode};
 
 /// Bytes of a summary that is taken from a document.
@@ -26,21 +27,37 @@ pub struct Adoption {
 }
 
 /// What a new run takes over from `folder`; nothing from one without a first level. `known` is the title that the
-/// last run gave the node at a path, which tells which of two titles was edited.
-pub fn adoption(folder: &Folder, known: impl Fn(&str) -> Option<String>) -> Option<Adoption> {
-    let first = folder.children.as_ref().filter(|children| !children.is_empty())?;
+/// last run gave the node at a path, which tells which of two titles was edited. `fault` says what keeps a document from
+/// being one of the new run, such as a frontmatter that breaks its schema.
+///
+/// # Errors
+/// If a document cannot be read any more.
+pub fn adoption(
+    folder: &Folder,
+    known: impl Fn(&str) -> Option<String>,
+    fault: impl Fn(&str) -> Option<String>,
+) -> Result<Option<Adoption>, MirrorError> {
+    let Some(first) = folder.children.as_ref().filter(|children| !children.is_empty()) else {
+        return Ok(None);
+    };
     let children = entries(folder, first, &known);
     let mut finished = Vec::new();
     let mut notices = Vec::new();
     let mut due: std::collections::VecDeque<usize> = first.iter().copied().collect();
     while let Some(index) = due.pop_front() {
         let node = &folder.nodes[index];
-        match &node.children {
-            Some(below) if node.is_complete() => {
+        let document = if node.is_complete() { folder.document(node)? } else { None };
+        match (&node.children, document.as_deref().and_then(&fault)) {
+            (_, Some(fault)) => {
+                let message =
+                    format!("{fault}; its topic is researched again; what is below is not taken over");
+                notices.push(Problem::new(join(&node.path, DOCUMENT_MD), message));
+            }
+            (Some(below), None) if node.is_complete() => {
                 finished.push(index);
                 due.extend(below);
             }
-            Some(below) if !below.is_empty() => {
+            (Some(below), None) if !below.is_empty() => {
                 let message = "has topics below it and no document, so it is researched again; what is below is not \
                                taken over";
                 notices.push(Problem::new(PathBuf::from(&node.path), message));
@@ -57,7 +74,7 @@ pub fn adoption(folder: &Folder, known: impl Fn(&str) -> Option<String>) -> Opti
         dropped: 0,
         messages: Vec::new(),
     };
-    Some(Adoption { first_level, finished, notices })
+    Ok(Some(Adoption { first_level, finished, notices }))
 }
 
 /// The research of the finished topic `node`, as its folder holds it. Its conversation is not on the disk: those who

@@ -2,7 +2,7 @@
 
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::search::{Expansion, clean_title, slug};
-use tree_agent_contract::{DocumentId, NodeId, SessionId};
+use tree_agent_contract::{DocumentId, NodeId};
 
 use crate::layout::{ListedChild, NodeFile, join};
 
@@ -48,17 +48,13 @@ pub(crate) fn exported(node: &GraphNode, place: Place, children: &[ListedChild])
         (None, Expansion::InProgress) => Expansion::InProgress,
         (None, _) => Expansion::Unexpanded,
     };
-    let has_session = node.topic.is_some() && status != Expansion::Unexpanded;
+    // The log says which it is: a topic that is researched again begins another conversation.
+    let topic = node.topic.as_ref().filter(|_| status != Expansion::Unexpanded);
     let Place { path, entry: ListedChild { title, slug } } = place;
     ExportedNode {
         id: node.id,
         path,
-        file: NodeFile {
-            title,
-            slug,
-            session_id: has_session.then(|| SessionId::of(node.id).to_string()),
-            status,
-        },
+        file: NodeFile { title, slug, session_id: topic.and_then(|topic| topic.session_id.clone()), status },
         document,
         children: (document.is_some() || has_children).then(|| children.to_vec()),
     }

@@ -236,7 +236,7 @@ mod tests {
         let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
         let at = "2026-01-27T10:00:00.000001Z";
         let samples = serde_json::json!({
-            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
+            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"root":"r","document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
             "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7},"iteration":3,"branchId":"b","deliverable":"hybrid","profile":"powerful"},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},

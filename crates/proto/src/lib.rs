@@ -16,6 +16,7 @@ mod status;
 mod wire;
 
 pub use edits::plan_from_wire;
+pub use run::budgets_of;
 pub use status::{ERROR_DOMAIN, role_error, role_status};
 pub use wire::Wire;
 

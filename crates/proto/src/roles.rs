@@ -67,7 +67,7 @@ wire_message! {
 
     ResearchInput => ResearchRequest {
         call [required], form, path, siblings, outline, session, prompts [required], frontmatter_schema,
-        max_children,
+        max_children, slug,
     }
     ResearchOutput => ResearchOutput {
         document_markdown, summary, children, dropped, messages, scratchpad [required],
@@ -184,8 +184,8 @@ mod tests {
         survives::<ResearchInput>(json!({
             "call": call(), "form": "topic", "path": ["a", "b"], "siblings": ["c"], "outline": "- a",
             "session": {"id": "s", "parentId": "p", "messages": [message], "shortened": 2},
-            "prompts": {"document": "d", "children": "c", "picker": "p"},
-            "frontmatterSchema": {"type": "object"}, "maxChildren": 9,
+            "prompts": {"root": "r", "document": "d", "children": "c", "picker": "p"},
+            "frontmatterSchema": {"type": "object"}, "maxChildren": 9, "slug": "b",
         }));
         survives::<ResearchOutput>(json!({
             "documentMarkdown": "# d", "summary": "s", "children": [{"title": "t", "slug": "t", "score": 0.5}],

@@ -38,7 +38,7 @@ wire_message! {
     }
     ToolRules => ToolRules { allowed_tools, denied_tools, read_only, replace_imported }
     StepSearch => StepSearch { max_depth, max_nodes }
-    SearchPrompts => SearchPrompts { document, children, picker }
+    SearchPrompts => SearchPrompts { root, document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {
         kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,
@@ -79,13 +79,18 @@ macro_rules! budgets {
                 pb::Budgets { $($f: Some(self.$f),)* $($o: self.$o,)* }
             }
 
-            /// Absent fields take their defaults; ranges are checked by [`Budgets::validate`].
+            /// Absent fields take the defaults of a tree; ranges are checked by [`Budgets::validate`].
             fn from_wire(pb: pb::Budgets) -> Result<Self, FieldError> {
-                let default = Budgets::default();
-                let children = pb.max_children_per_node;
-                let budgets = Self { $($f: pb.$f.unwrap_or(default.$f),)* $($o: pb.$o,)* };
-                Ok(Self { max_children_per_node: children.unwrap_or(budgets.steps_of_all_plans()), ..budgets })
+                Ok(budgets_of(Strategy::Tree, pb))
             }
+        }
+
+        /// What a run with this strategy asks for. Absent fields take its defaults.
+        pub fn budgets_of(strategy: Strategy, pb: pb::Budgets) -> Budgets {
+            let default = Budgets::of(strategy);
+            let children = pb.max_children_per_node;
+            let budgets = Budgets { $($f: pb.$f.unwrap_or(default.$f),)* $($o: pb.$o,)* };
+            Budgets { max_children_per_node: children.unwrap_or(budgets.steps_of_all_plans()), ..budgets }
         }
     };
 }
@@ -255,6 +260,8 @@ mod tests {
         let asked = pb::Budgets { max_steps_per_band: Some(10), ..Default::default() };
         assert_eq!(Budgets::from_wire(asked).unwrap().max_children_per_node, 3 * 10 * 2);
         assert_eq!(Budgets::from_wire(pb::Budgets::default()).unwrap(), Budgets::default());
+        let of_search = budgets_of(Strategy::Search, pb::Budgets::default());
+        assert_eq!((of_search.max_wall_clock_ms, of_search.max_nodes), (6 * 3_600_000, 1_000));
         let asked = pb::Budgets { max_children_per_node: Some(5), ..asked };
         assert_eq!(Budgets::from_wire(asked).unwrap().max_children_per_node, 5);
         let most = pb::Budgets {
@@ -269,7 +276,8 @@ mod tests {
     #[test]
     fn a_search_takes_its_defaults_and_lists_carry_no_texts() {
         assert_eq!(SearchConfig::from_wire(pb::SearchConfig::default()).unwrap(), SearchConfig::default());
-        let prompts = SearchPrompts { document: Some("d".into()), children: None, picker: Some("p".into()) };
+        let prompts =
+            SearchPrompts { root: Some("r".into()), picker: Some("p".into()), ..SearchPrompts::default() };
         let schema = serde_json::json!({"type": "object", "required": ["title"]}).as_object().cloned();
         let search = SearchConfig {
             concurrency: 2,

@@ -16,7 +16,7 @@ use tree_agent_contract::{
 use tree_agent_engine::Graph;
 use tree_agent_frontmatter::Schema;
 use tree_agent_proto::v1::run_service_server::RunService;
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_proto::{Wire, budgets_of, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
 use tree_agent_store::{NewRun, Projection, Sent, Store, StoreError, storable};
@@ -369,7 +369,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     };
     let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
     let asked = request.budgets.unwrap_or_default();
-    let budgets = taken(&mut checks, from_wire("budgets", asked));
+    let budgets = budgets_of(strategy, asked);
     let is_search = strategy == Strategy::Search;
     checks.require(request.search.is_none() || is_search, "search", || {
         "is only for the strategy STRATEGY_SEARCH; leave it out".to_owned()
@@ -377,8 +377,8 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     let asked_search = request.search.unwrap_or_default();
     let mut search: SearchConfig =
         taken(&mut checks, from_wire("search", asked_search.clone())).unwrap_or_default();
-    let SearchPrompts { document, children, picker } = &mut search.prompts;
-    for prompt in [document, children, picker].into_iter().flatten() {
+    let SearchPrompts { root, document, children, picker } = &mut search.prompts;
+    for prompt in [root, document, children, picker].into_iter().flatten() {
         *prompt = storable(prompt).into_owned();
     }
     let copy_of = match request.copy_of.as_str() {
@@ -390,7 +390,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         objective: storable(&request.objective).into_owned(),
         strategy,
         context: context.unwrap_or_default(),
-        budgets: budgets.unwrap_or_default(),
+        budgets,
         model: request.model.trim().to_owned(),
         user_id,
         display_name: request.display_name,

@@ -27,8 +27,8 @@ pub(crate) struct ServerInfo {
 
 impl ServerInfo {
     /// The budgets of a run that asks for none.
-    fn default_budgets(&self) -> Budgets {
-        let mut budgets = Budgets::default();
+    fn default_budgets(&self, strategy: Strategy) -> Budgets {
+        let mut budgets = Budgets::of(strategy);
         // What was not asked for cannot be too much.
         self.gateway.maxima.apply(&pb::Budgets::default(), &mut budgets, &mut Checks::default());
         budgets
@@ -47,7 +47,8 @@ impl ServerService for ServerInfo {
             api_version: ERROR_DOMAIN.to_owned(),
             strategies: STRATEGIES.to_vec().to_wire(),
             limits: Some(limits(&self.gateway.maxima)),
-            default_budgets: Some(self.default_budgets().to_wire()),
+            default_budgets: Some(self.default_budgets(Strategy::Tree).to_wire()),
+            default_search_budgets: Some(self.default_budgets(Strategy::Search).to_wire()),
             authentication: self.authentication,
             ui: crate::web::has_ui(),
             default_model: self.gateway.models.describe("", PATIENCE).await.model,

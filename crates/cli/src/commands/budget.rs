@@ -22,7 +22,7 @@ pub(super) fn micros(text: &str) -> Result<u64, String> {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Budgets")]
 pub(super) struct BudgetArgs {
-    /// Time from the start of the run, such as 10m or 1h30m [default: 30m]
+    /// Time from the start of the run, such as 10m or 1h30m [default: 30m, of a search 6h]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_time: Option<Duration>,
     /// US dollars, such as 0.50 [default: no limit]

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::TypedValueParser;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{Budgets, RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy};
+use tree_agent_contract::{RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy};
 use tree_agent_model::Switch;
-use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
+use tree_agent_proto::{Wire, budgets_of};
 use tree_agent_runtime::channel::Connector;
 use uuid::Uuid;
 
@@ -129,7 +129,7 @@ impl Run {
         // Everything that can be wrong here is found before anything is written anywhere.
         let (budgets, search) = self.limits()?;
         let spec = RunSpec {
-            budgets: Budgets::from_wire(budgets)?,
+            budgets: budgets_of(self.strategy, budgets),
             model: self.model(),
             display_name: self.name.clone(),
             labels: self.label.iter().cloned().collect(),

@@ -18,14 +18,14 @@ use tokio_util::sync::CancellationToken;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::search::SearchCounts;
 use tree_agent_contract::{
-    Budgets, Command, ModelChoice, RunContext, RunId, RunSpec, RunStatus, SearchConfig, Strategy, limits,
+    Command, ModelChoice, RunContext, RunId, RunSpec, RunStatus, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_mirror::{Folder, LocalDisk, Problem, Root, edits};
 use tree_agent_model::Switch;
-use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
+use tree_agent_proto::{Wire, budgets_of};
 use tree_agent_runtime::channel::Connector;
 use tree_agent_store::embedded::EmbeddedStore;
 use tree_agent_store::{ProjectQuery, Projects, Runs, Store};
@@ -170,7 +170,7 @@ impl Search {
         let spec = RunSpec {
             strategy: Strategy::Search,
             search: Some(Box::new(search)),
-            budgets: Budgets::from_wire(self.budgets.of_search())?,
+            budgets: budgets_of(Strategy::Search, self.budgets.of_search()),
             model: self.model.clone(),
             ..RunSpec::new(self.objective.read(false)?)
         };
@@ -413,7 +413,7 @@ impl Work<'_> {
             let (run_id, dir) = (growing.run(), self.dir.clone());
             out.json(&Searched { run_id, dir, status: end.status, partial: end.partial, counts })?;
         } else if let Some(counts) = counts {
-            out.line(format!("Tree search complete: {counts}"))?;
+            out.line(counts.sentence())?;
         }
         Ok(Exit::of_run(end.status))
     }

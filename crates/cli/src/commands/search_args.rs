@@ -35,10 +35,14 @@ pub(super) struct SearchArgs {
     /// End with an overview that answers the objective and links all documents [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     synthesis: Option<bool>,
-    /// A prompt for documents; it may name {{title}}, {{path}}, {{objective}}, {{siblings}}, {{schema}}
+    /// A prompt for the topics of the first level; it may name the same as --document-prompt
+    #[arg(long, value_name = "FILE")]
+    root_prompt: Option<PathBuf>,
+    /// A prompt for documents; it may name {{title}}, {{slug}}, {{path}}, {{parents}}, {{depth}}, {{status}},
+    /// {{objective}}, {{siblings}}, {{schema}}, {{max_children}}, and ask {{#if depth = 1}}…{{else}}…{{/if}}
     #[arg(long, value_name = "FILE")]
     document_prompt: Option<PathBuf>,
-    /// A prompt for the topics below a topic; it may name the same, and {{max_children}}
+    /// A prompt for the topics below a topic; it may name the same
     #[arg(long, value_name = "FILE")]
     children_prompt: Option<PathBuf>,
     /// A prompt for the picker; it may name {{objective}}, {{outline}}, {{leaves}}, {{note}}
@@ -56,6 +60,7 @@ impl SearchArgs {
             (self.concurrency.is_some(), "--concurrency"),
             (self.picker.is_some(), "--picker"),
             (self.synthesis.is_some(), "--synthesis"),
+            (self.root_prompt.is_some(), "--root-prompt"),
             (self.document_prompt.is_some(), "--document-prompt"),
             (self.children_prompt.is_some(), "--children-prompt"),
             (self.picker_prompt.is_some(), "--picker-prompt"),
@@ -69,6 +74,7 @@ impl SearchArgs {
     pub(super) fn read(&self, max_depth: Option<u32>) -> Result<pb::SearchConfig, CliError> {
         let prompt = |file: &Option<PathBuf>, flag| file.as_deref().map(|f| text(flag, f)).transpose();
         let prompts = pb::SearchPrompts {
+            root: prompt(&self.root_prompt, "--root-prompt")?,
             document: prompt(&self.document_prompt, "--document-prompt")?,
             children: prompt(&self.children_prompt, "--children-prompt")?,
             picker: prompt(&self.picker_prompt, "--picker-prompt")?,
@@ -95,6 +101,7 @@ impl SearchArgs {
         let (flag, file) = match error.field.as_str() {
             "search.concurrency" => ("--concurrency", None),
             "search.max_depth" => ("--max-depth", None),
+            "search.prompts.root" => ("--root-prompt", file(&self.root_prompt)),
             "search.prompts.document" => ("--document-prompt", file(&self.document_prompt)),
             "search.prompts.children" => ("--children-prompt", file(&self.children_prompt)),
             "search.prompts.picker" => ("--picker-prompt", file(&self.picker_prompt)),
@@ -170,6 +177,7 @@ mod tests {
             ("--children-prompt", "long", &vec![b'x'; PROMPT_BYTES + 1][..], "larger than 65536 bytes"),
             ("--picker-prompt", "latin1", &[0xe9][..], "UTF-8"),
             ("--picker-prompt", "unknown", b"{{outlines}}", "has no value for {{outlines}}"),
+            ("--root-prompt", "open", b"{{#if slug}}", "without its {{/if}}"),
             ("--frontmatter-schema", "list.json", b"[]", "it is not a JSON object"),
             ("--frontmatter-schema", "cut.json", b"{\n\"a\":", "line 2 column 4"),
             ("--frontmatter-schema", "bad.json", br#"{"type": "array"}"#, "it is not a JSON Schema"),

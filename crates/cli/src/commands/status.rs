@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 use tree_agent_contract::{Budgets, Strategy};
-use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
+use tree_agent_proto::{Wire, budgets_of};
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -23,6 +23,7 @@ impl Status {
         let strategies = info.strategies.iter().map(|strategy| Strategy::from_wire(*strategy));
         let strategies: Vec<&str> = strategies.map(|s| s.map(Strategy::as_str)).collect::<Result<_, _>>()?;
         let defaults = Budgets::from_wire(info.default_budgets.unwrap_or_default())?;
+        let of_search = budgets_of(Strategy::Search, info.default_search_budgets.unwrap_or_default());
         let limits = info.limits.unwrap_or_default();
         if context.out.is_json() {
             context.out.json(&json!({
@@ -36,6 +37,7 @@ impl Status {
                 "schemaVersion": info.schema_version,
                 "eventSchemaVersion": info.event_schema_version,
                 "defaultBudgets": defaults,
+                "defaultSearchBudgets": of_search,
                 "maxBudgets": maxima(limits.max_budgets.unwrap_or_default()),
             }))?;
             return Ok(Exit::Success);

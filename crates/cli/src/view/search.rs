@@ -3,7 +3,7 @@
 use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::CallKind;
-use tree_agent_contract::search::{DEPTH_GUARD, SearchCounts};
+use tree_agent_contract::search::{DEPTH_GUARD, Message, SearchCounts};
 use tree_agent_contract::{NodeId, NodeStatus};
 use tree_agent_engine::Graph;
 
@@ -20,12 +20,12 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             ("▶", Paint::Busy, begun(node, &title, graph))
         }
         EventBody::NodeStatusChanged(change) if change.call == Some(CallKind::Pick) => {
-            ("…", Paint::Plan, "Picking next leaf to research...".to_owned())
+            ("…", Paint::Plan, Message::PickingLeaf.with(&[]))
         }
         EventBody::NodeStatusChanged(change)
             if change.status == NodeStatus::Cancelled && is_too_deep(node) =>
         {
-            ("⊘", Paint::Dim, format!("Depth limit reached: {title}"))
+            ("⊘", Paint::Dim, Message::DepthLimit.with(&[("title", &title)]))
         }
         EventBody::LeafPicked(pick) => {
             let fallback =
@@ -33,27 +33,26 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             let (leaf, reason) = (title_of(pick.leaf_node_id, graph), one_line(&pick.reason));
             ("→", Paint::Plan, format!("Picked: {leaf}: {reason}{}", fallback.unwrap_or_default()))
         }
-        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, format!("Skipped (cached): {title}")),
-        EventBody::NodeCompleted(_) => {
-            ("✓", Paint::Good, format!("Tree search complete: {}", counts(node, graph)?))
-        }
+        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, Message::NodeSkipped.with(&[("title", &title)])),
+        EventBody::NodeCompleted(_) => ("✓", Paint::Good, counts(node, graph)?.sentence()),
         _ => return None,
     })
 }
 
 fn begun(node: &GraphNode, title: &str, graph: &Graph) -> String {
     let Some(parent) = node.parent_id.filter(|_| is_topic(node)).and_then(|id| graph.node(id)) else {
-        return "Generating root children...".to_owned();
+        return Message::RootExpanding.with(&[]);
     };
     if is_topic(parent) {
         let root =
             std::iter::successors(Some(node), |node| graph.node(node.parent_id?)).find(|n| !is_topic(n));
-        let depth = node.depth - root.map_or(0, |root| root.depth);
-        return format!("Researching: {title} (depth {depth})");
+        let depth = (node.depth - root.map_or(0, |root| root.depth)).to_string();
+        return Message::ExpandingNode.with(&[("title", title), ("depth", &depth)]);
     }
     let total = graph.nodes().iter().filter(|other| other.parent_id == Some(parent.id)).count();
     let current = node.step_index.map_or(total, |index| index as usize + 1);
-    format!("Walking root level: {title} ({current}/{total})")
+    let (current, total) = (current.to_string(), total.to_string());
+    Message::RootWalk.with(&[("title", title), ("current", &current), ("total", &total)])
 }
 
 /// What a search has done, if `node` is the root of one.

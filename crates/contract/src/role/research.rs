@@ -46,6 +46,9 @@ pub struct ResearchInput {
     pub frontmatter_schema: Option<Map<String, Value>>,
     /// Topics that may be listed.
     pub max_children: u32,
+    /// Names the topic among its siblings; empty for the root.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub slug: String,
 }
 
 /// The answer of a research.

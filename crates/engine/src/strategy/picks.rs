@@ -1,8 +1,8 @@
 //! How a search chooses the topic that is researched next.
 //!
-//! A pick is a decision on the log alone. The policies `breadth-first` and `best-first` choose at once when a place is
-//! free. For the policy `llm` a model is asked, ahead of the next free place, and no two picks are made at a time, so
-//! no topic is ever chosen twice.
+//! A pick is a decision on the log alone, made on the tree as it is when a place is free. The policies `breadth-first`
+//! and `best-first` choose at once. For the policy `llm` a model is asked, and no two picks are made at a time, so no
+//! topic is ever chosen twice.
 
 use tree_agent_contract::NodeStatus;
 use tree_agent_contract::event::LeafPicked;
@@ -31,8 +31,8 @@ enum Named {
 pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
     let Some(first) = topics.first_leaf().map(|place| place.at()) else { return };
     match topics.policy() {
-        PickerPolicy::Llm if topics.leaves() > 1 => d.need(topics.root(), CallKind::Pick, None),
         _ if !topics.has_room(d.state) => {}
+        PickerPolicy::Llm if topics.leaves() > 1 => d.need(topics.root(), CallKind::Pick, None),
         PickerPolicy::Llm => pick(topics, d, first, "the only topic that waits".into(), None),
         PickerPolicy::BreadthFirst => {
             pick(topics, d, first, "the first topic in breadth-first order".into(), None);

@@ -18,11 +18,6 @@ const LINKS_BYTES: usize = 64 * 1024;
 
 type Returned = (Vec<ArtifactDraft>, ResultDraft);
 
-/// What a search has done, as users read it.
-pub(super) fn sentence(counts: SearchCounts) -> String {
-    format!("Tree search complete: {counts}")
-}
-
 /// The result of a researched topic. `unlisted` are topics that it found but that are no nodes.
 pub(super) fn document(
     title: String,
@@ -50,7 +45,7 @@ pub(super) fn document(
 
 /// The result of the root: the counts alone.
 pub(super) fn counts(counts: SearchCounts) -> Returned {
-    let result = draft(ResultKind::Json, sentence(counts), HintType::ReadJson, SEARCH);
+    let result = draft(ResultKind::Json, counts.sentence(), HintType::ReadJson, SEARCH);
     (vec![counts_artifact(counts, SEARCH)], result)
 }
 
@@ -89,7 +84,7 @@ pub(super) fn add_links(
         }
         list.push_str(&line);
     }
-    list.push_str(&format!("\n*{}.*\n", sentence(counts)));
+    list.push_str(&format!("\n*{}.*\n", counts.sentence()));
     if overview.trim_end().len() + list.len() <= limits::DOCUMENT_BYTES {
         overview.truncate(overview.trim_end().len());
         overview.push_str(&list);

@@ -183,7 +183,7 @@ impl Rules for Search {
     }
 
     fn complete(&self, d: &mut Decider<'_>, at: usize) {
-        let summary = returned::sentence(self.0.counts());
+        let summary = self.0.counts().sentence();
         d.complete_partly(at, Some(summary), self.0.topic(at).lossy);
     }
 
@@ -232,7 +232,7 @@ impl Rules for Search {
                 let children = briefing::outcomes(state, topics.into_iter());
                 CallInput::Aggregate(Box::new(AggregateInput { homework: None,
                     call,
-                    plan_summary: returned::sentence(self.0.counts()),
+                    plan_summary: self.0.counts().sentence(),
                     children,
                     exhausted_budget: state.exhausted_of(at).map(str::to_owned),
                 }))
@@ -301,6 +301,7 @@ impl Search {
             prompts: search.prompts.clone(),
             frontmatter_schema: search.frontmatter_schema.clone(),
             max_children: limits::SEARCH_CHILDREN.min(self.0.max_nodes()) as u32,
+            slug: state.node(at).step_id.as_ref().filter(|_| !is_root).map(StepId::to_string).unwrap_or_default(),
         }
     }
 

@@ -158,7 +158,7 @@ impl World {
 
     /// Takes over what a folder holds.
     fn adopt(&mut self, folder: &Folder) {
-        let adoption = adoption(folder, |_| None).expect("there is a first level");
+        let adoption = adoption(folder, |_| None, |_| None).unwrap().expect("there is a first level");
         let decision = self.run.adopt("", adoption.first_level, self.now).expect("a first level");
         self.follow(&decision);
         for index in adoption.finished {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tree_agent_contract::graph::{GraphArtifact, GraphNode, GraphSnapshot};
+use tree_agent_contract::graph::{GraphArtifact, GraphNode, GraphSnapshot, GraphTopic};
 use tree_agent_contract::role::ResearchForm;
 use tree_agent_contract::search::Expansion;
 use tree_agent_contract::{
@@ -74,7 +74,10 @@ impl Graph {
             written_by: Vec::new(),
             subtree_usage: Default::default(),
             strategy: None,
-            topic: (parent_id.is_some() && band.is_none()).then(Box::default),
+            topic: (parent_id.is_some() && band.is_none()).then(|| {
+                let session_id = Some(format!("sess_{}", self.0.nodes.len()));
+                Box::new(GraphTopic { session_id, ..GraphTopic::default() })
+            }),
             paused: false,
             stopped: false,
             generation: 0,
@@ -142,8 +145,7 @@ fn a_search_is_laid_out_by_its_slugs() {
     assert_eq!((export.children.map(|c| c.len()), export.document), (Some(3), None));
     let session =
         |i: usize| export.nodes.iter().find(|n| n.id == graph.0.nodes[i].id).unwrap().file.session_id.clone();
-    let expected = tree_agent_contract::SessionId::of(graph.0.nodes[a].id).to_string();
-    assert_eq!(session(a), Some(expected));
+    assert_eq!(session(a), Some(format!("sess_{a}")), "the conversation that the log names");
     assert!(session(c).is_some() && [b, y, z].into_iter().all(|i| session(i).is_none()));
 }
 
@@ -198,7 +200,7 @@ fn what_is_exported_can_be_read_and_adopted() {
     drop(mirror);
 
     let folder = read(dir.path());
-    let adoption = adoption(&folder, |_| None).expect("there is a first level");
+    let adoption = adoption(&folder, |_| None, |_| None).unwrap().expect("there is a first level");
     adoption.first_level.validate(ResearchForm::Root).unwrap();
     let paths: Vec<&str> = adoption.finished.iter().map(|&i| folder.nodes[i].path.as_str()).collect();
     assert_eq!(paths, ["tides", "tides/crab"], "the failed one is open");
@@ -217,7 +219,8 @@ fn adopt(change: impl FnOnce(&Path)) -> (Folder, Adoption, tempfile::TempDir) {
     complete(dir.path(), steps().len()).expect("it can be written");
     change(dir.path());
     let folder = read(dir.path());
-    let adoption = adoption(&folder, |path| Some(format!("About {}", path.rsplit('/').next().unwrap())));
+    let known = |path: &str| Some(format!("About {}", path.rsplit('/').next().unwrap()));
+    let adoption = adoption(&folder, known, |_| None).unwrap();
     (folder, adoption.expect("there is a first level"), dir)
 }
 
@@ -246,7 +249,7 @@ fn complete_topics_are_taken_over_and_all_others_are_open() {
 
 fn read_empty() -> Option<Adoption> {
     let dir = tempfile::tempdir().expect("a folder");
-    adoption(&read(dir.path()), |_| None)
+    adoption(&read(dir.path()), |_| None, |_| None).unwrap()
 }
 
 #[test]

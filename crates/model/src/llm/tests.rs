@@ -46,6 +46,7 @@ pub(crate) fn research_input() -> ResearchInput {
         prompts: Default::default(),
         frontmatter_schema: None,
         max_children: 10,
+        slug: String::new(),
         call,
     }
 }

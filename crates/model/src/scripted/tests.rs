@@ -260,6 +260,7 @@ fn research_input(path: &[&str]) -> ResearchInput {
         prompts: Default::default(),
         frontmatter_schema: None,
         max_children: 1_000,
+        slug: String::new(),
         call,
     }
 }

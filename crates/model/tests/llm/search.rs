@@ -37,6 +37,7 @@ fn input(messages: Vec<SessionMessage>) -> ResearchInput {
         prompts: SearchPrompts::default(),
         frontmatter_schema: None,
         max_children: 20,
+        slug: "spring-tides".into(),
         call,
     }
 }
@@ -229,9 +230,13 @@ async fn topics_that_cannot_be_read_are_repaired_and_then_retried() {
 async fn prompts_of_the_user_take_the_place_of_ours() {
     let prompts = SearchPrompts {
         document: Some("Write about {{title}} ({{ path }}) for {{objective}}. {{siblings}} {{other}}".into()),
-        children: Some("Below {{title}}, at most {{max_children}}?".into()),
+        children: Some(
+            "Below {{title}}{{#if depth > 1}} of {{parents}}{{/if}}, at most {{max_children}}?".into(),
+        ),
+        root: Some("{{#if parents}}Below {{parents}}{{else}}All of {{objective}}{{/if}}".into()),
         picker: None,
     };
+    let of_root = ResearchInput { prompts: prompts.clone(), ..root() };
     let mut input = ResearchInput { prompts, ..input(Vec::new()) };
     input.call.title = "{{objective}}".into();
     let provider = Provider::new(vec![document(), text(&topics())]).await;
@@ -243,16 +248,19 @@ async fn prompts_of_the_user_take_the_place_of_ours() {
     );
     let children = asked[1].last();
     assert!(
-        children.starts_with("Below {{objective}}, at most 20?\n\nThe tree of topics so far."),
+        children.starts_with("Below {{objective}} of Tides, at most 20?\n\nThe tree of topics so far."),
         "{children}"
     );
+    let provider = Provider::new(vec![text(&topics())]).await;
+    Service::new(&served_by(&provider)).research(&of_root).await.output();
+    assert_eq!(provider.asked()[0].last(), "All of How do tides work?");
 }
 
 #[tokio::test]
 async fn every_name_that_a_prompt_may_hold_has_a_value() {
     let all = |names: &[&str]| Some(format!("{{{{{}}}}}", names.join("}} {{")));
     let prompts =
-        SearchPrompts { document: all(RESEARCH_NAMES), children: all(RESEARCH_NAMES), picker: None };
+        SearchPrompts { document: all(RESEARCH_NAMES), children: all(RESEARCH_NAMES), ..Default::default() };
     let provider = Provider::new(vec![document(), text(&topics())]).await;
     let input = ResearchInput { prompts, ..input(Vec::new()) };
     Service::new(&served_by(&provider)).research(&input).await.output();

@@ -19,6 +19,7 @@ impl Runner {
             prompts: SearchPrompts::default(),
             frontmatter_schema: None,
             max_children: 100,
+            slug: String::new(),
         };
         let (output, _) = self.call("research", async |io| Offline.research(&input, io).await).await;
         output.validate(form).unwrap();

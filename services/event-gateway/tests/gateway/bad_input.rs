@@ -166,14 +166,14 @@ async fn create_run() {
 }
 
 #[tokio::test]
-async fn a_search_carries_three_full_prompts_and_a_schema_that_lists_leave_out() {
+async fn a_search_carries_full_prompts_and_a_schema_that_lists_leave_out() {
     let gateway = Gateway::start(Config::default()).await;
     let mut runs = gateway.runs();
     // A store keeps no NUL characters.
     let full = || Some(format!("{}\0", "é".repeat(32 * 1024 - 2)));
     let config = SearchConfig {
         concurrency: Some(2),
-        prompts: Some(SearchPrompts { document: full(), children: full(), picker: full() }),
+        prompts: Some(SearchPrompts { root: full(), document: full(), children: full(), picker: full() }),
         frontmatter_schema: Some(schema("object")),
         synthesis: Some(false),
         ..Default::default()

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::{DocumentId, RunId, RunSpec};
 use tree_agent_engine::{Decision, Graph, Run, start};
+use tree_agent_frontmatter::{Schema, parse};
 use tree_agent_mirror::{Folder, Growth, Problem, adopted, adoption};
 use tree_agent_store::{NewRun, Projection};
 use uuid::Uuid;
@@ -41,7 +42,10 @@ impl NewSearch {
         let mut run = Run::replay(run_id, &decision.events).map_err(|e| CliError::Other(chain(&e)))?;
         let (mut documents, mut notices) = (HashSet::new(), Vec::new());
         let title = |path: &str| known.get(path).cloned();
-        if let Some(adoption) = adoption(folder, title) {
+        let schema = spec.search().frontmatter_schema.as_ref().map(Schema::new).transpose();
+        let schema = schema.map_err(CliError::Usage)?;
+        let fault = |document: &str| schema.as_ref().and_then(|schema| fault(schema, document));
+        if let Some(adoption) = adoption(folder, title, fault).map_err(unusable)? {
             let listed = |index: &usize| folder.nodes[*index].children.as_ref().map_or(0, Vec::len);
             let topics =
                 adoption.first_level.children.len() + adoption.finished.iter().map(listed).sum::<usize>();
@@ -70,6 +74,12 @@ impl NewSearch {
     pub(super) fn taken_over(&self) -> usize {
         self.graph.nodes().iter().filter(|node| node.parent_id.is_some() && node.result.is_some()).count()
     }
+}
+
+/// What in the frontmatter of `document` breaks the schema of the new search.
+fn fault(schema: &Schema, document: &str) -> Option<String> {
+    let errors = parse(document).map_or_else(|error| vec![error], |document| schema.errors(&document.fields));
+    (!errors.is_empty()).then(|| format!("breaks the schema of --frontmatter-schema ({})", errors.join("; ")))
 }
 
 /// Without room for all topics, the lists on the disk would be cut.

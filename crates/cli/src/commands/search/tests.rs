@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tree_agent_contract::role::{ResearchOutput, ScratchpadDraft};
 use tree_agent_contract::search::{ChildDraft, tidy};
-use tree_agent_contract::{RunSpec, Strategy};
+use tree_agent_contract::{RunSpec, SearchConfig, Strategy};
 use tree_agent_engine::{CallOutput, Input, Run};
 use tree_agent_mirror::{Disk, Folder, LocalDisk, Root, edits};
 use tree_agent_store::embedded::EmbeddedStore;
@@ -76,6 +76,31 @@ fn open(dir: &Path) -> (Root, Folder) {
 fn taking_over(folder: &Folder, known: &HashMap<String, String>) -> NewSearch {
     let spec = RunSpec { strategy: Strategy::Search, ..RunSpec::new("why?") };
     NewSearch::of(spec, folder, known).unwrap()
+}
+
+#[test]
+fn a_document_that_breaks_the_schema_is_not_taken_over_and_nothing_below_it() {
+    let dir = folder();
+    put(dir.path(), "a/one/document.md", "---\nkind: fact\n---\n\n# One\n");
+    put(dir.path(), "a/one/children.json", "[]");
+    let schema = serde_json::json!({"required": ["kind"]}).as_object().cloned();
+    let search = SearchConfig { frontmatter_schema: schema, ..SearchConfig::default() };
+    let spec = RunSpec { strategy: Strategy::Search, search: Some(Box::new(search)), ..RunSpec::new("why?") };
+    let taken = |text: &str| {
+        put(dir.path(), "a/document.md", text);
+        let next = NewSearch::of(spec.clone(), &open(dir.path()).1, &HashMap::new()).unwrap();
+        (next.taken_over(), next.notices.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    };
+    assert_eq!(taken("---\nkind: idea\n---\n\n# A\n"), (2, String::new()));
+    for text in ["# A\n\nNo frontmatter.\n", "---\ntitle: A\n---\n\n# A\n", "---\nkind: [\n---\n"] {
+        let (documents, notice) = taken(text);
+        assert_eq!(documents, 0, "{text}");
+        assert!(notice.starts_with("a/document.md: breaks the schema of --frontmatter-schema ("), "{notice}");
+        assert!(
+            notice.ends_with("its topic is researched again; what is below is not taken over"),
+            "{notice}"
+        );
+    }
 }
 
 async fn store() -> Arc<dyn Store> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tree_agent_contract::role::{
     CallContext, OfferedLeaf, PickInput, ResearchForm, ResearchInput, RoleError,
 };
-use tree_agent_contract::search::fill;
+use tree_agent_contract::search::{Expansion, fill};
 
 use super::super::ask::Setting;
 use super::super::material::line;
@@ -20,7 +20,10 @@ use super::PromptTrimmer;
 #[derive(Serialize)]
 struct TopicView {
     title: String,
+    slug: String,
     path: String,
+    parents: String,
+    depth: usize,
     objective: String,
     reason: String,
     siblings: String,
@@ -46,7 +49,10 @@ impl TopicView {
         let path: Vec<String> = input.path.iter().map(|title| line(title)).collect();
         Self {
             title: trimmer.own(&line(&input.call.title)),
+            slug: input.slug.clone(),
             path: trimmer.own(&path.join(" › ")),
+            parents: trimmer.own(&path[..path.len().saturating_sub(1)].join(" › ")),
+            depth: path.len(),
             objective: trimmer.own(&input.call.objective),
             reason: match input.form {
                 // The root of a search inside of a tree has a reason of its own.
@@ -59,10 +65,15 @@ impl TopicView {
         }
     }
 
-    fn values(&self) -> [(&'static str, String); 6] {
+    fn values(&self) -> [(&'static str, String); 10] {
         [
             ("title", self.title.clone()),
+            ("slug", self.slug.clone()),
             ("path", self.path.clone()),
+            ("parents", self.parents.clone()),
+            ("depth", self.depth.to_string()),
+            // Whoever is asked about a topic is researching it.
+            ("status", Expansion::InProgress.to_string()),
             ("objective", self.objective.clone()),
             ("siblings", self.siblings.clone()),
             ("schema", self.frontmatter.clone().unwrap_or_default()),
@@ -88,7 +99,10 @@ pub(in crate::llm) fn children(
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     match input.form {
-        ResearchForm::Root => research(input, Template::SearchRoot, None, &[], setting, trimmer),
+        ResearchForm::Root => {
+            let replaced = input.prompts.root.as_deref();
+            research(input, Template::SearchRoot, replaced, &[], setting, trimmer)
+        }
         ResearchForm::Topic => {
             let replaced = input.prompts.children.as_deref();
             research(input, Template::SearchChildren, replaced, &[], setting, trimmer)
@@ -129,7 +143,7 @@ fn research(
 
 fn filled(prompt: &str, values: &[(&'static str, String)]) -> String {
     let values: Vec<(&str, &str)> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    fill(prompt, &values).into_owned()
+    fill(prompt, &values)
 }
 
 /// Adds what people have told the node, also to a prompt that a user replaced.
