@@ -24,6 +24,7 @@ describe('markdown', () => {
     ['** no ** * no* 2 * 3', ['strong', 'text']],
     ['`` a ` b `` and ` open', ['code', 'text']],
     ['[label](https://a.example) https://b.example, [not] (this)', ['link', 'text', 'link', 'text']],
+    ['[a branch](document:019bf6a1-0000-7000-8000-000000000001)', ['link']],
     ['*never closed __nor this [nor](this', ['text']],
     ['**never closed', ['text']],
     ['*closed on\nanother line*', ['text']],
@@ -41,7 +42,7 @@ describe('markdown', () => {
 
   it('keeps HTML as text and makes no link that could run', () => {
     const text =
-      '<script>alert(1)</script> <img src=x onerror=alert(1)> [go](javascript:alert(1)) [ok](https://a.example/b)';
+      '<script>alert(1)</script> <img src=x onerror=alert(1)> [go](javascript:alert(1)) [ok](https://a.example/b) [x](document:1)';
     const [paragraph] = markdown(text);
     const said = JSON.stringify(paragraph);
     expect(said).toContain('<script>alert(1)</script>');

@@ -228,7 +228,7 @@ describe('the options of a search', () => {
   });
 
   it('leave what is empty to the server', () => {
-    const none = { document: undefined, children: undefined, picker: undefined };
+    const none = { root: undefined, document: undefined, children: undefined, picker: undefined };
     expect(toSearch(defaultOptions())).toEqual({
       concurrency: undefined,
       maxDepth: undefined,

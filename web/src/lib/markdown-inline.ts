@@ -13,8 +13,8 @@ export type Inline =
   /** Words that are marked, and why. `last` is true where the marked words end. */
   | { kind: 'mark'; why: string; last: boolean; children: Inline[] };
 
-/** Also to the documents of a run, as an overview links them. */
-const SAFE_LINK = /^(?:https?:|mailto:)|^[^:?#\\]+\/document\.md$/i;
+/** Also to the documents of a run: as an overview links them, and by their ids. */
+const SAFE_LINK = /^(?:https?:|mailto:)|^[^:?#\\]+\/document\.md$|^document:[\da-f-]{36}$/i;
 const MAX_LABEL = 500;
 const MAX_URL = 2000;
 /** Deeper nesting is shown as text. This bounds the recursion. */

@@ -3,10 +3,11 @@
 import type { JsonObject } from '@bufbuild/protobuf';
 import { PickerPolicy } from '../gen/treeagent/v1/common_pb';
 
-const TOPIC_NAMES = 'title, path, objective, siblings, schema, max_children';
+const TOPIC_NAMES = 'title, slug, path, parents, depth, status, objective, siblings, schema, max_children';
 
 /** The texts of one prompt and of the schema, by the names of their fields in errors of the API. */
 export const TEXT_FIELDS = [
+  { key: 'root', field: 'search.prompts.root', label: 'First level prompt', names: TOPIC_NAMES },
   { key: 'document', field: 'search.prompts.document', label: 'Document prompt', names: TOPIC_NAMES },
   { key: 'children', field: 'search.prompts.children', label: 'Topics prompt', names: TOPIC_NAMES },
   {
@@ -31,6 +32,7 @@ export interface SearchOptions {
   maxDepth: string;
   picker: PickerPolicy;
   synthesis: boolean;
+  root: string;
   document: string;
   children: string;
   pickerPrompt: string;
@@ -42,6 +44,7 @@ export const defaultOptions = (): SearchOptions => ({
   maxDepth: '',
   picker: PickerPolicy.LLM,
   synthesis: true,
+  root: '',
   document: '',
   children: '',
   pickerPrompt: '',
@@ -87,7 +90,12 @@ export function toSearch(options: SearchOptions) {
     maxDepth: n(options.maxDepth),
     picker: options.picker,
     synthesis: options.synthesis,
-    prompts: { document: text(options.document), children: text(options.children), picker: text(options.pickerPrompt) },
+    prompts: {
+      root: text(options.root),
+      document: text(options.document),
+      children: text(options.children),
+      picker: text(options.pickerPrompt),
+    },
     frontmatterSchema: options.schema.trim() === '' ? undefined : (JSON.parse(options.schema) as JsonObject),
   };
 }
