@@ -16,9 +16,6 @@ use tree_agent_contract::role::KeptDocument;
 use tree_agent_contract::text::one_line;
 use tree_agent_contract::{DocumentId, NodeId, RunId, RunSpec, Strategy, Timestamp};
 
-/// What the document behind an artifact is for.
-pub(crate) const ARTIFACT: &str = "tree_agent_artifact";
-
 /// A document of a run that nothing has been said about.
 fn document(run_id: RunId, id: DocumentId, kind: DocumentKind, title: String, now: Timestamp) -> Document {
     Document {
@@ -40,7 +37,9 @@ pub(crate) fn workspace(run_id: RunId, spec: &RunSpec, now: Timestamp) -> Docume
     let id = DocumentId::workspace(run_id);
     let workspace = |kind| document(run_id, id, kind, spec.title(), now);
     let workspace = match spec.strategy {
-        Strategy::Homework => of_homework(workspace(DocumentKind::HomeworkWorkspace), "workspace", "planner"),
+        Strategy::Homework => {
+            of_homework(with_role(workspace(DocumentKind::HomeworkWorkspace), "workspace"), "planner")
+        }
         Strategy::Tree | Strategy::Search => {
             with_role(workspace(DocumentKind::Workspace), "tree_agent_workspace")
         }
@@ -81,14 +80,14 @@ pub(crate) fn asked(scratchpad: Document, reason: &str, criteria: &[String]) -> 
 pub(crate) fn main_scratchpad(run_id: RunId, node: NodeId, title: &str, now: Timestamp) -> Document {
     let id = DocumentId::scratchpad(node);
     let scratchpad = document(run_id, id, DocumentKind::HomeworkScratchpad, title.to_owned(), now);
-    of_node(of_homework(scratchpad, "scratchpad_root", "planner"), node, None, 0)
+    of_node(of_homework(with_role(scratchpad, "scratchpad_root"), "planner"), node, None, 0)
 }
 
 /// The plan of the homework that `node` does, before there is one.
 pub(crate) fn plan(run_id: RunId, node: NodeId, title: &str, now: Timestamp) -> Document {
     let plan =
         document(run_id, DocumentId::plan(node), DocumentKind::HomeworkPlan, format!("Plan: {title}"), now);
-    let plan = of_node(of_homework(plan, "plan", "planner"), node, None, 0);
+    let plan = of_node(of_homework(with_role(plan, "plan"), "planner"), node, None, 0);
     Document { body: format!("# Plan: {title}\n\nThere is no plan yet.\n"), ..plan }
 }
 
@@ -104,7 +103,8 @@ pub(crate) fn branch(
 ) -> Document {
     let id = DocumentId::branch(node, branch);
     let scratchpad = document(run_id, id, DocumentKind::HomeworkBranch, title.to_owned(), now);
-    let scratchpad = of_node(of_homework(scratchpad, "scratchpad_exec", "executor"), node, None, 1);
+    let scratchpad =
+        of_node(of_homework(with_role(scratchpad, "scratchpad_exec"), "executor"), node, None, 1);
     of_branch(scratchpad, branch, iteration)
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn iteration(
 ) -> Document {
     let (id, title) = (DocumentId::iteration(node, iteration), format!("Iteration {iteration}"));
     let summary = document(run_id, id, DocumentKind::HomeworkSummary, title, now);
-    let mut summary = of_node(of_homework(summary, "iteration_summary", "planner"), node, None, 0);
+    let mut summary = of_node(of_homework(with_role(summary, "iteration_summary"), "planner"), node, None, 0);
     summary.props.iteration = Some(iteration);
     Document { body, ..summary }
 }
@@ -132,7 +132,7 @@ pub(crate) fn artifact(
     now: Timestamp,
 ) -> Document {
     let artifact = document(run_id, id, DocumentKind::Artifact, title, now);
-    Document { body, ..with_role(artifact, ARTIFACT) }
+    Document { body, ..with_role(artifact, "tree_agent_artifact") }
 }
 
 /// The answer of a tool.
@@ -149,9 +149,8 @@ pub(crate) fn of_node(mut document: Document, node: NodeId, parent: Option<NodeI
     document
 }
 
-/// A document of homework that plays the role `doc_role` and is written by `owner`.
-pub(crate) fn of_homework(document: Document, doc_role: &str, owner: &str) -> Document {
-    let mut document = with_role(document, doc_role);
+/// A document of homework that is written by `owner`.
+pub(crate) fn of_homework(mut document: Document, owner: &str) -> Document {
     document.props.homework_run_id = document.run_id;
     document.props.owner = Some(owner.into());
     document.props.tags = vec!["homework".into(), owner.into()];

@@ -12,7 +12,7 @@ use tree_agent_contract::{
 };
 
 use super::{Decider, Next};
-use crate::documents::{self, ARTIFACT};
+use crate::documents;
 
 impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
@@ -190,12 +190,8 @@ impl Decider<'_> {
 
     /// The answer of a tool becomes a document.
     fn keep_answer(&mut self, at: usize, id: DocumentId, answer: KeptDocument) {
-        let node = self.state.node(at);
-        let (run, node_id, depth) = (self.state.graph().run_id(), node.id, node.depth);
-        let parent = self.state.control(at).parent.map(|parent| self.state.node(parent).id);
-        let document = documents::tool_answer(run, id, answer, self.now);
-        let document = documents::of_node(document, node_id, parent, depth);
-        self.create_document(document, self.place_of(at));
+        let document = documents::tool_answer(self.state.graph().run_id(), id, answer, self.now);
+        self.create_document(self.own(at, document), self.place_of(at));
     }
 
     /// What a tool wrote becomes an artifact.
@@ -222,18 +218,20 @@ impl Decider<'_> {
 
     /// The document behind an artifact of the node at `at`.
     fn artifact_document(&self, at: usize, id: DocumentId, title: String, body: String) -> Document {
+        self.own(at, documents::artifact(self.state.graph().run_id(), id, title, body, self.now))
+    }
+
+    /// `document` with the props of what the node at `at` writes.
+    pub(crate) fn own(&self, at: usize, document: Document) -> Document {
         let node = self.state.node(at);
-        let document = documents::artifact(self.state.graph().run_id(), id, title, body, self.now);
         let document = documents::of_node(document, node.id, node.parent_id, node.depth);
-        if self.state.control(at).strategy != Strategy::Homework {
-            return document;
-        }
-        match &node.task {
-            Some(task) => {
-                let document = documents::of_homework(document, ARTIFACT, "executor");
+        match (self.state.control(at).strategy, &node.task) {
+            (Strategy::Homework, Some(task)) => {
+                let document = documents::of_homework(document, "executor");
                 documents::of_branch(document, &task.branch_id, task.iteration)
             }
-            None => documents::of_homework(document, ARTIFACT, "planner"),
+            (Strategy::Homework, None) => documents::of_homework(document, "planner"),
+            (Strategy::Tree | Strategy::Search, _) => document,
         }
     }
 

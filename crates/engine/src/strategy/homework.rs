@@ -84,7 +84,7 @@ impl Rules for Homework {
     fn answered(&self, d: &mut Decider<'_>, at: usize, output: CallOutput) {
         match output {
             CallOutput::Plan(out) => self.planned(d, at, out),
-            CallOutput::Execute(out) => executed(d, at, out),
+            CallOutput::Execute(out) => self.executed(d, at, out),
             CallOutput::Aggregate(out) => self.aggregated(d, at, out),
             CallOutput::Research(_) | CallOutput::Pick(_) | CallOutput::Verify(_) => {
                 unreachable!("homework neither researches nor picks, and does not verify itself")
@@ -109,7 +109,7 @@ impl Rules for Homework {
 
     fn failed(&self, d: &mut Decider<'_>, at: usize, failure: Failure) {
         if at != self.0.root() {
-            d.append_scratchpad(at, &notes::failure(&failure.text()));
+            self.note(d, at, &[], &notes::failure(&failure.text()));
             return d.fail(at, failure.text(), failure.error.retryable());
         }
         if failure.kind.finishes() {
@@ -131,7 +131,10 @@ impl Rules for Homework {
                 let guard = d.guard(at);
                 self.finish(d, at, Some(&guard), self.0.owes_rollup());
             }
-            false => d.cancel(at),
+            false => {
+                self.note(d, at, &[], "");
+                d.cancel(at);
+            }
         }
     }
 
@@ -189,13 +192,15 @@ impl Homework {
         let tasks = out.plan.filter(|_| wants_more && may_go_on && !is_over).map(|plan| self.tasks(d, plan));
         let rolled = self.rolled(d.state, ended);
         let mut text = line_break(out.scratchpad.append_markdown);
+        let root = d.state.node(at).id;
         if self.0.owes_rollup() {
-            text.push_str(&notes::rollup(ended, &draft.rollup, &rolled, &draft));
+            text.push_str(&notes::rollup(root, ended, &draft.rollup, &rolled, &draft.branches));
         }
+        text.push_str(&notes::plan_update(self.0.items(), &draft));
         text.push_str(&match &tasks {
             Some(tasks) => {
                 let refused: Vec<Refusal> = tasks.refused.iter().map(|(refusal, _)| refusal.clone()).collect();
-                notes::assigned(ended + 1, tasks.steps(), &refused)
+                notes::assigned(root, ended + 1, tasks.steps(), &refused)
             }
             None if wants_more => String::new(),
             None => notes::done(&out.mode_reason),
@@ -306,7 +311,7 @@ impl Homework {
         if owes_rollup && latest > 0 {
             let rolled = self.rolled(d.state, latest);
             let rollup = prefix(&notes::without_planner(&rolled), limits::TEXT_BYTES).to_owned();
-            d.append_scratchpad(at, &notes::rollup(latest, &rollup, &rolled, &HomeworkDraft::default()));
+            d.append_scratchpad(at, &notes::rollup(d.state.node(at).id, latest, &rollup, &rolled, &[]));
             self.roll_up(d, at, latest, rollup, Vec::new(), &rolled);
         }
         if self.0.is_answered() {
@@ -385,6 +390,24 @@ impl Homework {
         }
     }
 
+    /// The result of a task is known.
+    fn executed(&self, d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
+        let mut entry = line_break(out.scratchpad.append_markdown);
+        if !notes::tells(&entry, &out.result.summary) {
+            entry.push_str(&notes::outcome(&out.result.summary));
+        }
+        self.note(d, at, &out.actions, &entry);
+        let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
+        d.return_result(at, out.artifacts, out.result);
+        d.complete(at, evidence);
+    }
+
+    /// Writes what the task at `at` did, and then `text`, into the scratchpad of its branch.
+    fn note(&self, d: &mut Decider<'_>, at: usize, actions: &[Action], text: &str) {
+        let done = notes::work(self.0.calls(at), actions);
+        d.append_scratchpad(at, &(done + text));
+    }
+
     fn aggregated(&self, d: &mut Decider<'_>, at: usize, mut out: AggregatorOutput) {
         d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids = d.state.latest_children(at).map(|child| d.state.node(child).id).collect();
@@ -400,14 +423,6 @@ impl Homework {
         d.status(at, NodeStatus::Aggregating, guard.map(str::to_owned));
         self.complete(d, at);
     }
-}
-
-fn executed(d: &mut Decider<'_>, at: usize, out: ExecutorOutput) {
-    let entry = line_break(out.scratchpad.append_markdown) + &notes::outcome(&out.result.summary);
-    d.append_scratchpad(at, &entry);
-    let evidence = out.result.success_assessment.as_ref().and_then(|a| a.notes.clone());
-    d.return_result(at, out.artifacts, out.result);
-    d.complete(at, evidence);
 }
 
 /// The plan document is written again.

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use tree_agent_contract::NodeStatus;
-use tree_agent_contract::homework::{BranchEntry, HomeworkDraft, ItemState, Refusal};
-use tree_agent_contract::role::StepDraft;
+use tree_agent_contract::homework::{BranchEntry, BranchNote, HomeworkDraft, ItemState, PlanItem, Refusal};
+use tree_agent_contract::role::{Action, ActionKind, StepDraft};
+use tree_agent_contract::text::{count, prefix};
+use tree_agent_contract::{DocumentId, NodeId, NodeStatus};
+
+use crate::iterations::{Call, Calls};
 
 /// A task that is about to begin, in the scratchpad of its branch.
 pub(super) fn task(iteration: u32, title: &str, reason: &str, criteria: &[String]) -> String {
@@ -35,26 +38,96 @@ pub(super) struct Rolled<'a> {
     pub(super) entry: BranchEntry,
 }
 
-/// The roll-up of an iteration, in the main scratchpad.
-pub(super) fn rollup(iteration: u32, rollup: &str, tasks: &[Rolled<'_>], draft: &HomeworkDraft) -> String {
+/// True if one of the lines of `text` is this result of a task, after the words that introduce it.
+pub(super) fn tells(text: &str, summary: &str) -> bool {
+    /// A longer result may be told in part.
+    const WHOLE: usize = 500;
+    let summary = one_line(summary);
+    let begins = prefix(&summary, WHOLE);
+    text.lines().map(one_line).any(|line| {
+        let said = line.rsplit("**").next().unwrap_or_default().trim();
+        said == summary || begins.len() < summary.len() && said.starts_with(begins)
+    })
+}
+
+/// What a task did, in the scratchpad of its branch: its tool calls, and what else its role says it did.
+pub(super) fn work(calls: Option<&Calls>, actions: &[Action]) -> String {
+    let calls = calls.into_iter().flat_map(|calls| {
+        let more = (calls.more > 0).then(|| format!("and {}", count(calls.more, "more call")));
+        calls.noted.iter().map(called).chain(more)
+    });
+    let others = actions.iter().filter(|action| action.kind != ActionKind::ToolCall);
+    let others: Vec<String> = others.map(|action| format!("{}: {}", action.kind, action.note)).collect();
+    let mut text = String::new();
+    section(&mut text, "Tools", &calls.collect::<Vec<_>>());
+    section(&mut text, "Actions", &others);
+    text
+}
+
+fn called(call: &Call) -> String {
+    let outcome = if call.outcome.is_empty() { "no answer" } else { &call.outcome };
+    match call.purpose.as_str() {
+        "" => format!("`{}`: {outcome}", call.tool),
+        purpose => format!("`{}` ({purpose}): {outcome}", call.tool),
+    }
+}
+
+/// The branch of the homework that `root` does, as a link to its scratchpad.
+fn link(root: NodeId, branch: &str) -> String {
+    format!("[{branch}](document:{})", DocumentId::branch(root, branch))
+}
+
+/// The roll-up of an iteration, in the main scratchpad: the whole, its tasks, and what the planner says of the branches.
+pub(super) fn rollup(
+    root: NodeId,
+    iteration: u32,
+    rollup: &str,
+    tasks: &[Rolled<'_>],
+    branches: &[BranchNote],
+) -> String {
     let mut text = format!("## Roll-up of iteration {iteration}\n\n{}\n\n", rollup.trim());
     for Rolled { branch_id, entry } in tasks {
-        let _ = writeln!(text, "- `{branch_id}`, {}: {}", said(entry), one_line(&entry.summary));
+        let _ = writeln!(text, "- {}, {}: {}", link(root, branch_id), said(entry), one_line(&entry.summary));
     }
     if !tasks.is_empty() {
         text.push('\n');
     }
+    let branches = branches.iter().map(|note| format!("{}: {}", link(root, &note.branch_id), note.summary));
+    section(&mut text, "Branches", &branches.collect::<Vec<_>>());
+    text
+}
+
+/// What an answer of the planner changes of the plan, what remains and what is open, in the main scratchpad.
+pub(super) fn plan_update(before: &[PlanItem], draft: &HomeworkDraft) -> String {
+    let find = |items: &[PlanItem], title: &str| items.iter().find(|item| item.title == title).cloned();
+    let mut changes = Vec::new();
+    for item in &draft.items {
+        let PlanItem { title, state, note } = item;
+        let note = if note.is_empty() { String::new() } else { format!(": {note}") };
+        match find(before, title) {
+            None => changes.push(format!("new, {state}: {title}{note}")),
+            Some(old) if old.state != *state => {
+                changes.push(format!("{} → {state}: {title}{note}", old.state))
+            }
+            Some(old) if old.note != item.note => changes.push(format!("{state}: {title}{note}")),
+            Some(_) => {}
+        }
+    }
+    let gone = before.iter().filter(|item| find(&draft.items, &item.title).is_none());
+    changes.extend(gone.map(|item| format!("taken out: {}", item.title)));
+    let mut text = String::new();
+    section(&mut text, "Changes of the plan", &changes);
     section(&mut text, "Remaining", &draft.remaining);
     section(&mut text, "Questions", &draft.questions);
     text
 }
 
 /// What an iteration begins with, in the main scratchpad.
-pub(super) fn assigned(iteration: u32, tasks: &[StepDraft], refused: &[Refusal]) -> String {
+pub(super) fn assigned(root: NodeId, iteration: u32, tasks: &[StepDraft], refused: &[Refusal]) -> String {
     let mut text = format!("## Iteration {iteration}\n\n");
     for task in tasks {
         let branch = task.branch_id.as_deref().unwrap_or_default();
-        let _ = writeln!(text, "- `{branch}`: {}", one_line(&task.title));
+        let _ = writeln!(text, "- {}: {}", link(root, branch), one_line(&task.title));
     }
     for task in refused {
         let (branch, title) = (&task.branch_id, one_line(&task.title));

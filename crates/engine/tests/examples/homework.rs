@@ -137,7 +137,21 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     assert!(inputs[0].call.scratchpad_tail.starts_with("## Iteration 1: Read the price list"));
     assert!(inputs[0].earlier.is_empty());
 
-    let told = homework.plans("Prices are known.", vec![task("LIST prices", "Read the discounts")]);
+    let call = homework.hand.only();
+    let told = Homework::brief(&call).clone();
+    let item = |title: &str, state, note: &str| PlanItem { title: title.into(), state, note: note.into() };
+    let second = HomeworkDraft {
+        items: vec![
+            item("Find prices", ItemState::Done, ""),
+            item("Compare", ItemState::Todo, "all of them"),
+        ],
+        rollup: "Prices are known.".into(),
+        branches: vec![BranchNote { branch_id: "Fees".into(), summary: "They are low.".into() }],
+        remaining: Vec::new(),
+        questions: vec!["whose prices?".into()],
+    };
+    let tasks = vec![task("LIST prices", "Read the discounts")];
+    homework.feed(Input::Output(call.key, planned(PlannerMode::Plan, tasks, Some(second))));
     assert_eq!((told.iteration, told.last.items.len()), (2, 1));
     let entries: Vec<_> = told.branches.iter().map(|b| (b.branch_id.as_str(), b.entries.len())).collect();
     assert_eq!(entries, [("list-prices", 1), ("fees", 1)]);
@@ -162,13 +176,20 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     let branch = "## Iteration 1: Read the price list\n\n- noted\n\n**Result:** found it\n\n\
                   ## Iteration 2: Read the discounts\n\n- noted\n\n**Result:** found it\n\n";
     assert!(homework.texts(DocumentKind::HomeworkBranch).contains(&branch));
-    let main = "- noted\n\n## Iteration 1\n\n- `list-prices`: Read the price list\n- `fees`: Find fees\n\n\
+    let main = "- noted\n\nChanges of the plan:\n\n- new, doing: Find prices\n\nRemaining:\n\n- the discounts\n\n\
+                ## Iteration 1\n\n- LIST: Read the price list\n- FEES: Find fees\n\n\
                 - noted\n\n## Roll-up of iteration 1\n\nPrices are known.\n\n\
-                - `list-prices`, Read the price list: found it\n- `fees`, Find fees: found it\n\n\
-                Remaining:\n\n- the discounts\n\n## Iteration 2\n\n- `list-prices`: Read the discounts\n\n\
+                - LIST, Read the price list: found it\n- FEES, Find fees: found it\n\n\
+                Branches:\n\n- FEES: They are low.\n\n\
+                Changes of the plan:\n\n- doing → done: Find prices\n- new, todo: Compare: all of them\n\n\
+                Questions:\n\n- whose prices?\n\n## Iteration 2\n\n- LIST: Read the discounts\n\n\
                 - noted\n\n## Roll-up of iteration 2\n\nDiscounts are known.\n\n\
-                - `list-prices`, Read the discounts: found it\n\nRemaining:\n\n- the discounts\n\n\
-                ## Done\n\nbecause\n\n- noted\n";
+                - LIST, Read the discounts: found it\n\n\
+                Changes of the plan:\n\n- done → doing: Find prices\n- taken out: Compare\n\n\
+                Remaining:\n\n- the discounts\n\n## Done\n\nbecause\n\n- noted\n";
+    let root = homework.hand.run.graph().nodes()[0].id;
+    let link = |branch: &str| format!("[{branch}](document:{})", DocumentId::branch(root, branch));
+    let main = main.replace("LIST", &link("list-prices")).replace("FEES", &link("fees"));
     assert_eq!(homework.texts(DocumentKind::HomeworkScratchpad), [main]);
     let plan = "# Plan: What does it cost?\n\nAs of iteration 3.\n\n- [ ] Find prices (doing)\n\n\
                 Remaining:\n\n- the discounts\n\n";
@@ -180,6 +201,44 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     );
     let nodes = homework.hand.run.graph().nodes();
     assert_eq!(nodes[3].step_id.as_ref().map(StepId::as_str), Some("2.list-prices"));
+}
+
+#[test]
+fn a_branch_logs_what_its_task_did_and_each_of_it_once() {
+    let mut homework = Homework::new(Budgets { max_attempts: 1, ..Budgets::default() });
+    homework.plans("", vec![task("a", "Read the list"), task("b", "Read the fees")]);
+    let calls = homework.hand.due();
+    for call in &calls {
+        let asked = |id: &str| Input::Update(call.key, kept::asked(id, false));
+        homework.feed(asked("t1"));
+        homework.feed(Input::Update(call.key, kept::kept("t1", "tool-answers/a.json")));
+        homework.feed(asked("t2"));
+        let mut result = kept::result("t2");
+        (result.ok, result.error) = (false, Some("no such list".into()));
+        homework.feed(Input::Update(call.key, RoleUpdate::ToolCallResult(result)));
+        homework.feed(asked("t3"));
+    }
+    let action = |kind, note: &str| Action { kind, note: note.into(), tool_name: None, tool_args: None };
+    let output = ExecutorOutput {
+        actions: vec![action(ActionKind::ToolCall, "look answered"), action(ActionKind::Document, "a table")],
+        scratchpad: ScratchpadDraft::of("Looked.\n\n**Read.** found it\n".into()),
+        ..executor_output("x")
+    };
+    homework.feed(Input::Output(calls[0].key, CallOutput::Execute(output)));
+    homework.feed(Input::Failed(calls[1].key, RoleError::new(RoleErrorKind::Internal, "torn")));
+    let did = "Tools:\n\n- `look` (query: pipes; to find out): answered\n\
+               - `look` (query: pipes; to find out): failed: no such list\n\
+               - `look` (query: pipes; to find out): failed: abandoned\n\n";
+    let branches = homework.texts(DocumentKind::HomeworkBranch);
+    for expected in [
+        format!("{did}Actions:\n\n- document: a table\n\nLooked.\n\n**Read.** found it\n\n"),
+        format!("{did}**Failed:** internal: torn\n\n"),
+    ] {
+        assert!(branches.iter().any(|text| text.ends_with(&format!("\n\n{expected}"))), "{branches:?}");
+    }
+    let answer = homework.documents.iter().find(|document| document.kind == DocumentKind::ToolAnswer);
+    let props = &answer.expect("it is kept").props;
+    assert_eq!((props.branch_id.as_deref(), props.iteration), (Some("a"), Some(1)));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 
-pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
-    let result = ToolCallResult {
+pub(super) fn result(call_id: &str) -> ToolCallResult {
+    ToolCallResult {
         call_id: call_id.into(),
         tool_name: "look".into(),
         ok: true,
@@ -13,7 +13,11 @@ pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
         completed_at: None,
         document_id: None,
         answer: None,
-    };
+    }
+}
+
+pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
+    let result = result(call_id);
     let kept = KeptDocument { path: path.into(), title: "A long answer".into(), body: "long".into() };
     let (document, answer) = match answers::is_answer(path) {
         true => (None, Some(kept)),
@@ -22,13 +26,13 @@ pub(super) fn kept(call_id: &str, path: &str) -> RoleUpdate {
     RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer }))
 }
 
-fn asked(call_id: &str, cached: bool) -> RoleUpdate {
+pub(super) fn asked(call_id: &str, cached: bool) -> RoleUpdate {
     RoleUpdate::ToolCallRequested(ToolCallRequested {
         writes: false,
         call_id: call_id.into(),
         tool_name: "look".into(),
         args: serde_json::json!({"query": "pipes"}).as_object().cloned(),
-        purpose: None,
+        purpose: Some("to find out".into()),
         phase: None,
         started_at: None,
         cached,

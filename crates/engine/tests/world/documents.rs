@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tree_agent_contract::{Document, DocumentId, DocumentOp};
+use tree_agent_contract::{Document, DocumentId, DocumentKind, DocumentOp};
 
 /// The documents of a run.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Documents {
         self.kept.get(self.parents.get(&id)?)
     }
 
-    /// Every document is below the one workspace.
+    /// Every document is below the one workspace. Those of homework say so.
     pub(crate) fn check(&self) {
         let workspaces: Vec<_> = self.iter().filter(|document| document.kind.is_workspace()).collect();
         let [workspace] = workspaces[..] else { panic!("{} workspaces", workspaces.len()) };
@@ -63,6 +63,13 @@ impl Documents {
                 assert!(levels <= self.kept.len(), "{:?} is above itself", document.title);
             }
             assert_eq!(id, workspace.id, "{:?} is not below the workspace", document.title);
+            if workspace.kind == DocumentKind::HomeworkWorkspace {
+                let props = &document.props;
+                assert_eq!(props.homework_run_id, document.run_id, "{:?}", document.title);
+                let is_branch = props.branch_id.is_some() && props.iteration.is_some();
+                let owner = if is_branch { "executor" } else { "planner" };
+                assert_eq!(props.owner.as_deref(), Some(owner), "{:?}", document.title);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
-use tree_agent_contract::role::{Action, ActionKind, ArtifactDraft, ExecuteInput, ExecutorOutput};
+use tree_agent_contract::role::{ArtifactDraft, ExecuteInput, ExecutorOutput};
 
 use super::planner::Notes;
 use super::returned::{ArtifactReply, ResultReply, needed_document, returned, tidy};
@@ -44,18 +44,11 @@ impl Reply for ExecutorReply {
         let mut object = object(text)?;
         tidy(&mut object);
         let reply: Self = read_as(Value::Object(object), &SCHEMA)?;
-        let notes = reply.scratchpad.text();
         let (artifacts, result) =
             returned(reply.artifacts, reply.result, &input.call, |summary| format!("{summary}\n"));
-        let analysis = Action {
-            kind: ActionKind::Analysis,
-            note: line(if notes.trim().is_empty() { &result.summary } else { &notes }, 1_000),
-            tool_name: None,
-            tool_args: None,
-        };
         let scratchpad =
             reply.scratchpad.with(shown, &format!("**Result:** {}", line(&result.summary, 1_000)));
-        let output = ExecutorOutput { actions: vec![analysis], artifacts, result, scratchpad };
+        let output = ExecutorOutput { actions: Vec::new(), artifacts, result, scratchpad };
         output.validate().map_err(|invalid| contract_errors(&invalid))?;
         Ok(output)
     }
