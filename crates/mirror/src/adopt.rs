@@ -27,8 +27,8 @@ pub struct Adoption {
 }
 
 /// What a new run takes over from `folder`; nothing from one without a first level. `known` is the title that the
-/// last run gave the node at a path, which tells which of two titles was edited. `fault` says what keeps a document from
-/// being one of the new run, such as a frontmatter that breaks its schema.
+/// last run gave the node at a path, which tells which of two titles was edited. `fault` says why a document
+/// cannot be one of the new run: its frontmatter breaks the schema.
 ///
 /// # Errors
 /// If a document cannot be read any more.

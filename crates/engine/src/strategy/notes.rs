@@ -77,7 +77,7 @@ fn link(root: NodeId, branch: &str) -> String {
     format!("[{branch}](document:{})", DocumentId::branch(root, branch))
 }
 
-/// The roll-up of an iteration, in the main scratchpad: the whole, its tasks, and what the planner says of the branches.
+/// The roll-up of an iteration, in the main scratchpad: the whole, its tasks, what the planner says of the branches.
 pub(super) fn rollup(
     root: NodeId,
     iteration: u32,
