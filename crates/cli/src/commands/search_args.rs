@@ -177,7 +177,7 @@ mod tests {
             ("--children-prompt", "long", &vec![b'x'; PROMPT_BYTES + 1][..], "larger than 65536 bytes"),
             ("--picker-prompt", "latin1", &[0xe9][..], "UTF-8"),
             ("--picker-prompt", "unknown", b"{{outlines}}", "has no value for {{outlines}}"),
-            ("--root-prompt", "open", b"{{#if slug}}", "without its {{/if}}"),
+            ("--root-prompt", "open", b"{{#if slug}}", "a condition that cannot be read"),
             ("--frontmatter-schema", "list.json", b"[]", "it is not a JSON object"),
             ("--frontmatter-schema", "cut.json", b"{\n\"a\":", "line 2 column 4"),
             ("--frontmatter-schema", "bad.json", br#"{"type": "array"}"#, "it is not a JSON Schema"),

@@ -20,12 +20,12 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             ("▶", Paint::Busy, begun(node, &title, graph))
         }
         EventBody::NodeStatusChanged(change) if change.call == Some(CallKind::Pick) => {
-            ("…", Paint::Plan, Message::PickingLeaf.with(&[]))
+            ("…", Paint::Plan, Message::PICKING_LEAF.with(&[]))
         }
         EventBody::NodeStatusChanged(change)
             if change.status == NodeStatus::Cancelled && is_too_deep(node) =>
         {
-            ("⊘", Paint::Dim, Message::DepthLimit.with(&[("title", &title)]))
+            ("⊘", Paint::Dim, Message::DEPTH_LIMIT.with(&[("title", &title)]))
         }
         EventBody::LeafPicked(pick) => {
             let fallback =
@@ -33,7 +33,7 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             let (leaf, reason) = (title_of(pick.leaf_node_id, graph), one_line(&pick.reason));
             ("→", Paint::Plan, format!("Picked: {leaf}: {reason}{}", fallback.unwrap_or_default()))
         }
-        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, Message::NodeSkipped.with(&[("title", &title)])),
+        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, Message::NODE_SKIPPED.with(&[("title", &title)])),
         EventBody::NodeCompleted(_) => ("✓", Paint::Good, counts(node, graph)?.sentence()),
         _ => return None,
     })
@@ -41,18 +41,18 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
 
 fn begun(node: &GraphNode, title: &str, graph: &Graph) -> String {
     let Some(parent) = node.parent_id.filter(|_| is_topic(node)).and_then(|id| graph.node(id)) else {
-        return Message::RootExpanding.with(&[]);
+        return Message::ROOT_EXPANDING.with(&[]);
     };
     if is_topic(parent) {
         let root =
             std::iter::successors(Some(node), |node| graph.node(node.parent_id?)).find(|n| !is_topic(n));
         let depth = (node.depth - root.map_or(0, |root| root.depth)).to_string();
-        return Message::ExpandingNode.with(&[("title", title), ("depth", &depth)]);
+        return Message::EXPANDING_NODE.with(&[("title", title), ("depth", &depth)]);
     }
     let total = graph.nodes().iter().filter(|other| other.parent_id == Some(parent.id)).count();
     let current = node.step_index.map_or(total, |index| index as usize + 1);
     let (current, total) = (current.to_string(), total.to_string());
-    Message::RootWalk.with(&[("title", title), ("current", &current), ("total", &total)])
+    Message::ROOT_WALK.with(&[("title", title), ("current", &current), ("total", &total)])
 }
 
 /// What a search has done, if `node` is the root of one.

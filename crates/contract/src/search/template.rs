@@ -6,8 +6,6 @@
 //! | `{{#if name}}…{{else}}…{{/if}}` | the first text if the value is not empty, else the second, which may be left out |
 //! | `{{#if name = value}}`, and `!=`, `<`, `>` | as above, if the value compares so; `<` and `>` compare numbers |
 
-use std::fmt::Write as _;
-
 /// Bytes after `{{` within which `}}` is looked for, so that a text of braces costs no more than another.
 const MARK_BYTES: usize = 128;
 /// Unknown names that an error lists.
@@ -83,44 +81,39 @@ pub fn fill(text: &str, values: &[(&str, &str)]) -> String {
 /// What is wrong with a prompt that may use the names `known`; none if nothing is.
 pub(super) fn problem(text: &str, known: &[&str]) -> Option<String> {
     let mut unknown: Vec<&str> = Vec::new();
-    let mut note = |name| {
-        if !known.contains(&name) && !unknown.contains(&name) {
-            unknown.push(name);
-        }
-    };
     // Of each open condition: its second text has begun.
-    let mut open = Vec::new();
-    let mut structure = None;
+    let (mut open, mut is_whole) = (Vec::new(), true);
     for part in parts(text) {
-        match part {
-            Part::Text(_) => {}
-            Part::Name(name, _) => note(name),
+        let name = match part {
+            Part::Text(_) => None,
+            Part::Name(name, _) => Some(name),
             Part::If(condition) => {
+                is_whole &= condition.is_some();
                 open.push(false);
-                match condition {
-                    Some(condition) => note(condition.name),
-                    None => {
-                        structure = structure.or(Some(
-                            "has a condition that cannot be read; write {{#if name}}, or {{#if name = value}} with =, \
-                             !=, < or >, the last two with a number",
-                        ));
-                    }
-                }
+                condition.map(|condition| condition.name)
             }
-            Part::Else if open.last() == Some(&false) => *open.last_mut()? = true,
-            Part::End if !open.is_empty() => drop(open.pop()),
-            Part::Else => structure = structure.or(Some("has an {{else}} that no {{#if …}} stands before")),
-            Part::End => structure = structure.or(Some("has a {{/if}} that no {{#if …}} stands before")),
-        }
+            Part::Else => {
+                is_whole &= open.pop() == Some(false);
+                open.push(true);
+                None
+            }
+            Part::End => {
+                is_whole &= open.pop().is_some();
+                None
+            }
+        };
+        unknown.extend(name.filter(|name| !known.contains(name) && !unknown.contains(name)));
     }
     if !unknown.is_empty() {
         let of = |names: &[&str]| format!("{{{{{}}}}}", names.join("}}, {{"));
-        let mut problem = format!("has no value for {}", of(&unknown[..unknown.len().min(NAMES_LISTED)]));
-        let _ = write!(problem, "; it may name {}", of(known));
-        return Some(problem);
+        let shown = &unknown[..unknown.len().min(NAMES_LISTED)];
+        return Some(format!("has no value for {}; it may name {}", of(shown), of(known)));
     }
-    let unclosed = (!open.is_empty()).then_some("has an {{#if …}} without its {{/if}}");
-    structure.or(unclosed).map(str::to_owned)
+    (!is_whole || !open.is_empty()).then(|| {
+        "has a condition that cannot be read; write {{#if name}}…{{else}}…{{/if}}, or {{#if name = value}} with =, !=, \
+         < or >, the last two with a number"
+            .to_owned()
+    })
 }
 
 fn value_of<'a>(name: &str, values: &[(&str, &'a str)]) -> Option<&'a str> {
@@ -213,9 +206,9 @@ mod tests {
                 "{{heading}} {{title}} {{heading}} {{#if outline}}{{/if}}",
                 "no value for {{heading}}, {{outline}}; it may name {{title}}, {{depth}}",
             ),
-            ("{{#if title}}", "without its {{/if}}"),
-            ("{{/if}}", "a {{/if}} that no"),
-            ("{{#if title}}{{else}}{{else}}{{/if}}", "an {{else}} that no"),
+            ("{{#if title}}", "cannot be read"),
+            ("{{/if}}", "cannot be read"),
+            ("{{#if title}}{{else}}{{else}}{{/if}}", "cannot be read"),
             ("{{#if depth > deep}}{{/if}}", "with a number"),
             ("{{#if title is x}}{{/if}}", "cannot be read"),
         ] {
