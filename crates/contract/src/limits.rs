@@ -52,7 +52,7 @@ pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
 pub const REQUEST_BYTES: usize = 256 * 1024;
 /// Bytes of a request to the service of runs. Four prompts and a schema of [`PROMPT_BYTES`] each fit,
 /// also as JSON that escapes every line break and every letter beyond ASCII.
-pub const RUN_REQUEST_BYTES: usize = 1280 * 1024;
+pub const RUN_REQUEST_BYTES: usize = 1024 * 1024;
 /// Bytes of an answer that holds a graph: about 300,000 nodes. A node with little text takes 880 bytes.
 pub const GRAPH_BYTES: usize = 256 * 1024 * 1024;
 /// Rows of a page when the client names no size.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use tree_agent_contract::homework::{BranchEntry, BranchNote, HomeworkDraft, ItemState, PlanItem, Refusal};
 use tree_agent_contract::role::{Action, ActionKind, StepDraft};
-use tree_agent_contract::text::{count, prefix};
+// A text of a role stands on one line, so that it cannot look like a part of the document around it.
+use tree_agent_contract::text::{count, one_line, prefix};
 use tree_agent_contract::{DocumentId, NodeId, NodeStatus};
 
 use crate::iterations::{Call, Calls};
@@ -207,9 +208,4 @@ fn list(text: &mut String, lines: &[String]) {
     for line in lines {
         let _ = writeln!(text, "- {}", one_line(line));
     }
-}
-
-/// A text of a role on one line, so that it cannot look like a part of the document around it.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -190,7 +190,7 @@ async fn only_documents_take_megabytes() {
             "{error}"
         );
         assert_eq!(error["details"][0]["debug"]["reason"], "MESSAGE_TOO_LARGE", "{error}");
-        assert!(error["message"].as_str().unwrap().contains("limit is 1310720"), "{error}");
+        assert!(error["message"].as_str().unwrap().contains("limit is 1048576"), "{error}");
     }
     let text = STANDARD.encode(&message).into_bytes();
     for (content_type, body) in
