@@ -78,7 +78,8 @@ fn link(root: NodeId, branch: &str) -> String {
     format!("[{branch}](document:{})", DocumentId::branch(root, branch))
 }
 
-/// The roll-up of an iteration, in the main scratchpad: the whole, its tasks, what the planner says of the branches.
+/// The roll-up of an iteration, in the main scratchpad: the whole, then its tasks and the other branches, in the words
+/// of the planner where it has some.
 pub(super) fn rollup(
     root: NodeId,
     iteration: u32,
@@ -88,13 +89,16 @@ pub(super) fn rollup(
 ) -> String {
     let mut text = format!("## Roll-up of iteration {iteration}\n\n{}\n\n", rollup.trim());
     for Rolled { branch_id, entry } in tasks {
-        let _ = writeln!(text, "- {}, {}: {}", link(root, branch_id), said(entry), one_line(&entry.summary));
+        let told = branches.iter().find(|note| note.branch_id == *branch_id);
+        let summary = one_line(told.map_or(&entry.summary, |note| &note.summary));
+        let _ = writeln!(text, "- {}, {}: {summary}", link(root, branch_id), said(entry));
     }
     if !tasks.is_empty() {
         text.push('\n');
     }
-    let branches = branches.iter().map(|note| format!("{}: {}", link(root, &note.branch_id), note.summary));
-    section(&mut text, "Branches", &branches.collect::<Vec<_>>());
+    let others = branches.iter().filter(|note| tasks.iter().all(|task| task.branch_id != note.branch_id));
+    let others = others.map(|note| format!("{}: {}", link(root, &note.branch_id), note.summary));
+    section(&mut text, "Other branches", &others.collect::<Vec<_>>());
     text
 }
 

@@ -140,13 +140,14 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     let call = homework.hand.only();
     let told = Homework::brief(&call).clone();
     let item = |title: &str, state, note: &str| PlanItem { title: title.into(), state, note: note.into() };
+    let fees = vec![BranchNote { branch_id: "Fees".into(), summary: "They are low.".into() }];
     let second = HomeworkDraft {
         items: vec![
             item("Find prices", ItemState::Done, ""),
             item("Compare", ItemState::Todo, "all of them"),
         ],
         rollup: "Prices are known.".into(),
-        branches: vec![BranchNote { branch_id: "Fees".into(), summary: "They are low.".into() }],
+        branches: fees.clone(),
         remaining: Vec::new(),
         questions: vec!["whose prices?".into()],
     };
@@ -167,7 +168,9 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     assert_eq!(inputs[0].earlier.len(), 1);
     assert!(inputs[0].call.scratchpad_tail.contains("**Result:** found it"), "{:?}", inputs[0].call);
 
-    homework.is_done("Discounts are known.");
+    let call = homework.hand.only();
+    let last = HomeworkDraft { branches: fees, ..draft("Discounts are known.") };
+    homework.feed(Input::Output(call.key, planned(PlannerMode::Done, vec![], Some(last))));
     let input = homework.aggregates();
     assert_eq!(input.children.len(), 3);
     assert_eq!(input.homework.expect("how it went").rollups, ["Prices are known.", "Discounts are known."]);
@@ -179,12 +182,11 @@ fn iterations_follow_each_other_until_the_planner_is_satisfied() {
     let main = "- noted\n\nChanges of the plan:\n\n- new, doing: Find prices\n\nRemaining:\n\n- the discounts\n\n\
                 ## Iteration 1\n\n- LIST: Read the price list\n- FEES: Find fees\n\n\
                 - noted\n\n## Roll-up of iteration 1\n\nPrices are known.\n\n\
-                - LIST, Read the price list: found it\n- FEES, Find fees: found it\n\n\
-                Branches:\n\n- FEES: They are low.\n\n\
+                - LIST, Read the price list: found it\n- FEES, Find fees: They are low.\n\n\
                 Changes of the plan:\n\n- doing → done: Find prices\n- new, todo: Compare: all of them\n\n\
                 Questions:\n\n- whose prices?\n\n## Iteration 2\n\n- LIST: Read the discounts\n\n\
                 - noted\n\n## Roll-up of iteration 2\n\nDiscounts are known.\n\n\
-                - LIST, Read the discounts: found it\n\n\
+                - LIST, Read the discounts: found it\n\nOther branches:\n\n- FEES: They are low.\n\n\
                 Changes of the plan:\n\n- done → doing: Find prices\n- taken out: Compare\n\n\
                 Remaining:\n\n- the discounts\n\n## Done\n\nbecause\n\n- noted\n";
     let root = homework.hand.run.graph().nodes()[0].id;
