@@ -383,7 +383,6 @@ mod tests {
             started_at: None,
             writes: true,
             cached: false,
-            writes: false,
         };
         let back = ToolCallRequested::from_wire(call.to_wire()).unwrap();
         assert_eq!(back.call_id, "t\u{fffd}");
