@@ -55,6 +55,7 @@ impl Roles for SlowRoles {
             document_markdown: Some("Findings.".into()),
             json_payload: None,
             is_primary: true,
+            uncited: None,
             citations: Vec::new(),
         };
         let result = ResultDraft {

@@ -193,7 +193,7 @@ async fn a_list_of_topics_is_written_whole_wherever_the_process_dies() {
 
         // The research of B ends: its document and its topics are one append.
         let term = store.begin_term("driver", std::time::Duration::from_secs(60)).await.unwrap();
-        let claim = store.claim("driver", term.number, 1, 0).await.unwrap().remove(0);
+        let claim = store.claim("driver", term.number, 1, 1, 0).await.unwrap().remove(0);
         let mut decision = run.handle(Input::Claimed, now);
         let call = run.take_due(now, 1).remove(0);
         let drafts = ["B one", "B two"].map(|title| ChildDraft { title: title.into(), ..Default::default() });
