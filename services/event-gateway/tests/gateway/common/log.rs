@@ -28,7 +28,7 @@ pub struct Log {
 impl Log {
     pub async fn claim(store: Arc<dyn Store>, fanout: Arc<dyn Fanout>, run: RunId) -> Self {
         let term = store.begin_term("test", Duration::from_secs(600)).await.unwrap().number;
-        let claims = store.claim("test", term, 100, 0).await.unwrap();
+        let claims = store.claim("test", term, 100, 100, 0).await.unwrap();
         let claim = claims.into_iter().find(|c| c.run_id == run).expect("the run can be claimed");
         Self { store, fanout, run, epoch: claim.epoch, head: claim.head_seq }
     }
