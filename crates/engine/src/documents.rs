@@ -64,7 +64,7 @@ pub(crate) fn scratchpad(
 /// A scratchpad that begins with what its node was asked.
 pub(crate) fn asked(scratchpad: Document, reason: &str, criteria: &[String]) -> Document {
     let mut body = format!("# {}\n\n", one_line(&scratchpad.title));
-    if !reason.trim().is_empty() {
+    if !reason.trim().is_empty() && reason.trim() != scratchpad.title.trim() {
         body.push_str(&format!("{}\n\n", reason.trim()));
     }
     for criterion in criteria {

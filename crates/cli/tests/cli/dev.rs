@@ -80,7 +80,10 @@ fn a_newcomers_session() {
     let body = lines(&output)[0]["body"].as_str().unwrap().to_owned();
     assert!(body.contains("lease") && body.contains("overview.md"), "{body}");
     for named in [id, &id[id.len() - 8..], "@latest"] {
-        assert_eq!(stdout(&succeeded(run(server, &["result", named]))), body, "{named}");
+        let shown = stdout(&succeeded(run(server, &["result", named])));
+        let (counts, answer) = shown.split_once("\n\n").expect("the counts stand first");
+        assert!(counts.contains("supported"), "{counts}");
+        assert_eq!(answer, body, "{named}");
     }
     let labelled = ["run", objective, "--project", "leases", "--label", "team=search", "--name", "Leases"];
     let shown = stdout(&succeeded(run(server, &labelled)));
@@ -330,7 +333,8 @@ fn a_run_is_exported_as_a_folder_that_can_be_imported() {
     let exported = &lines(&succeeded(run(server, &["export", "@latest", dir, "-o", "jsonl"])))[0];
     let nodes = exported["nodes"].as_u64().unwrap();
     assert!(nodes >= 2 && exported["documents"] == nodes + 1, "{exported}");
-    assert_eq!(std::fs::read_to_string(out.join("overview.md")).unwrap(), answer, "the synthesis");
+    let (_counts, synthesis) = answer.split_once("\n\n").expect("the counts stand first");
+    assert_eq!(std::fs::read_to_string(out.join("overview.md")).unwrap(), synthesis);
     let list = std::fs::read_to_string(out.join("children.json")).unwrap();
     let children: Vec<serde_json::Value> = serde_json::from_str(&list).unwrap();
     let titles: Vec<&str> = children.iter().map(|c| c["title"].as_str().unwrap()).collect();

@@ -68,7 +68,8 @@ async fn a_scratchpad_is_followed_through_the_loss_of_a_gateway_of_redis_and_of_
     let history = follower.end().await;
     history.assert_whole();
     assert_eq!(text, cluster.body(document).await);
-    assert!(text.starts_with(&format!("{}\nscripted: planned\nnote 1, ", notes())), "{text}");
+    let asked = "# What does a cluster do?\n\n";
+    assert!(text.starts_with(&format!("{asked}{}\nscripted: planned\nnote 1, ", notes())), "{text}");
     assert!(text.ends_with(&format!("\n{}\nscripted: executed\n", notes())), "{text}");
     // Streamed, but at most four times in any second.
     let grown = history.events().iter().filter(|e| matches!(e.body, EventBody::ScratchpadUpdated(_)));

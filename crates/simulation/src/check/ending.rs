@@ -167,10 +167,12 @@ fn check_documents(model: &Model, id: RunId, run: &StoredRun, note: &mut impl Fn
             note(format!("scratchpad {id} does not exist"));
             continue;
         };
-        let mut written: Vec<&str> = document.body.lines().collect();
+        // It begins with what its node was asked, up to an empty line.
+        let grown = document.body.rsplit_once("\n\n").map_or(document.body.as_str(), |(_, grown)| grown);
+        let mut written: Vec<&str> = grown.lines().collect();
         if matches!(document.kind, DocumentKind::HomeworkScratchpad | DocumentKind::HomeworkBranch) {
             // The engine writes roll-ups and tasks among what roles wrote.
-            written.retain(|line| line.starts_with(SAID));
+            written = document.body.lines().filter(|line| line.starts_with(SAID)).collect();
             lines = written.len();
         }
         let distinct: BTreeSet<&&str> = written.iter().collect();

@@ -56,7 +56,7 @@ async fn a_scratchpad_is_followed_until_its_run_ends() {
             Some(Message::Document(summary)) => assert_eq!(summary.document_id, log.pad().to_string()),
             other => panic!("{mode:?}: {other:?}"),
         }
-        let mut expected = String::from("before, ");
+        let mut expected = String::from("# writes\n\nbefore, ");
         let mut written = read(&mut early, 0, expected.len()).await;
         for n in 0..20 {
             let text = format!("wörd {n}, ");
@@ -70,13 +70,13 @@ async fn a_scratchpad_is_followed_until_its_run_ends() {
                 assert_eq!(written, expected, "{mode:?}");
             }
         }
-        let at = "before, ".len() as u64;
-        let mut late = watch(&gateway, from(log.pad(), at)).await;
+        let at = "# writes\n\nbefore, ".len();
+        let mut late = watch(&gateway, from(log.pad(), at as u64)).await;
         log.finish().await;
         let so_far = written.len();
         written += &read(&mut early, so_far as u64, usize::MAX).await;
         assert_eq!(written, expected, "{mode:?}");
-        assert_eq!(read(&mut late, at, usize::MAX).await, expected["before, ".len()..], "{mode:?}");
+        assert_eq!(read(&mut late, at as u64, usize::MAX).await, expected[at..], "{mode:?}");
         // Of a run that has ended there is the text, and the end.
         let mut after = watch(&gateway, from(log.pad(), 0)).await;
         assert_eq!(read(&mut after, 0, usize::MAX).await, expected, "{mode:?}");
@@ -115,9 +115,9 @@ async fn what_cannot_be_watched_is_said() {
         (from("", 0), Code::InvalidArgument, "document_id"),
         (from("nonsense", 0), Code::InvalidArgument, "document_id"),
         (from(nobody, 0), Code::NotFound, "document_id"),
-        (from(log.pad(), 3), Code::OutOfRange, "after_bytes"),
+        (from(log.pad(), 13), Code::OutOfRange, "after_bytes"),
         (from(log.pad(), u64::MAX), Code::OutOfRange, "after_bytes"),
-        (from(log.pad(), 1), Code::InvalidArgument, "after_bytes"),
+        (from(log.pad(), 11), Code::InvalidArgument, "after_bytes"),
     ] {
         let status = gateway.documents().watch_document(request.clone()).await.unwrap_err();
         assert_eq!((status.code(), &*field(&status)), (code, name), "{request:?}");
@@ -132,7 +132,7 @@ async fn a_draining_gateway_says_where_to_resume() {
     let mut log = first.drive(&run).await;
     log.scribble("one, ").await;
     let mut stream = watch(&first, from(log.pad(), 0)).await;
-    let mut text = read(&mut stream, 0, 5).await;
+    let mut text = read(&mut stream, 0, "# moves\n\none, ".len()).await;
     let (store, fanout) = (first.store.clone(), first.fanout.clone());
     first.shutdown.cancel();
     let hint = loop {
@@ -142,7 +142,7 @@ async fn a_draining_gateway_says_where_to_resume() {
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!((hint.after_bytes, &*hint.reason), (5, "drain"));
+    assert_eq!((hint.after_bytes, &*hint.reason), (14, "drain"));
     assert!(next(&mut stream).await.is_none());
     first.stop().await;
     log.scribble("two, ").await;
@@ -151,7 +151,7 @@ async fn a_draining_gateway_says_where_to_resume() {
     log.scribble("three").await;
     log.finish().await;
     text += &read(&mut stream, hint.after_bytes, usize::MAX).await;
-    assert_eq!(text, "one, two, three");
+    assert_eq!(text, "# moves\n\none, two, three");
     second.stop().await;
 }
 
@@ -166,9 +166,9 @@ async fn a_quiet_stream_says_that_it_is_alive_and_an_old_one_ends_with_a_hint() 
     let run = gateway.create_run("quiet").await;
     let mut log = gateway.drive(&run).await;
     log.scribble("text").await;
-    let mut stream = watch(&gateway, from(log.pad(), 4)).await;
+    let mut stream = watch(&gateway, from(log.pad(), 13)).await;
     assert!(matches!(next(&mut stream).await, Some(Message::Document(_))));
-    assert!(matches!(next(&mut stream).await, Some(Message::Heartbeat(beat)) if beat.end == 4));
+    assert!(matches!(next(&mut stream).await, Some(Message::Heartbeat(beat)) if beat.end == 13));
     let hint = loop {
         match next(&mut stream).await {
             Some(Message::Heartbeat(_)) => {}
@@ -176,6 +176,6 @@ async fn a_quiet_stream_says_that_it_is_alive_and_an_old_one_ends_with_a_hint() 
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!((hint.after_bytes, &*hint.reason), (4, "age"));
+    assert_eq!((hint.after_bytes, &*hint.reason), (13, "age"));
     gateway.stop().await;
 }
