@@ -14,9 +14,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Checks;
 use crate::ids::DocumentId;
+use crate::language::{Sentence, translate};
 use crate::limits;
 use crate::status::named_enum;
-use crate::text::{count, hex, place};
+use crate::text::{hex, place};
 use crate::verification::Verification;
 
 pub use quote::{PlainText, footnote_mark};
@@ -216,21 +217,32 @@ impl CitationCounts {
     }
 }
 
-impl fmt::Display for CitationCounts {
+impl CitationCounts {
     /// In words: `2 statements supported, 0 doubted, 1 not checked (no source)`.
+    pub fn in_language(&self, language: &str) -> String {
+        let nothing = Sentence::NothingCited.of(language, &[]);
+        let beginning = match (self.total, self.doubted + self.not_checked) {
+            (0, 0) => return nothing,
+            (0, _) => format!("{nothing}: "),
+            _ => String::new(),
+        };
+        let [supported, doubted, not_checked] =
+            [self.supported, self.doubted, self.not_checked].map(|number| number.to_string());
+        let counts = match self.supported {
+            1 => Sentence::OneSupported.of(language, &[&doubted, &not_checked]),
+            _ => Sentence::Supported.of(language, &[&supported, &doubted, &not_checked]),
+        };
+        let reasons: Vec<&str> = self.reasons.iter().map(|reason| translate(language, reason)).collect();
+        match reasons.is_empty() {
+            true => format!("{beginning}{counts}"),
+            false => format!("{beginning}{counts} ({})", reasons.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for CitationCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.total, self.doubted + self.not_checked) {
-            (0, 0) => return f.write_str("Nothing is cited"),
-            (0, _) => f.write_str("Nothing is cited: ")?,
-            _ => {}
-        }
-        let Self { doubted, not_checked, .. } = self;
-        let supported = count(self.supported as usize, "statement");
-        write!(f, "{supported} supported, {doubted} doubted, {not_checked} not checked")?;
-        match self.reasons.is_empty() {
-            true => Ok(()),
-            false => write!(f, " ({})", self.reasons.join(", ")),
-        }
+        f.write_str(&self.in_language("en"))
     }
 }
 
@@ -265,6 +277,8 @@ mod tests {
         let doubt = |claim: &str| Doubt { claim: claim.into(), reason: "no".into() };
         let doubts = vec![doubt("It stands in Avon"), doubt("Nobody has said so.")];
         let found = Verification { doubts, ..Verification::default() };
+        let german = CitationCounts::of(&cites, 2, None).in_language("de");
+        assert!(german.starts_with("2 Aussagen belegt, 1 bezweifelt, 4 nicht geprüft (keine Quelle, "), "{german}");
         assert!(said(1, Some(&found)).starts_with("1 statement supported, 3 doubted, 2 not checked"));
         let failed = Verification { not_checked: Some("rate limit".into()), ..Verification::default() };
         assert_eq!(

@@ -21,6 +21,7 @@ pub mod graph;
 pub mod homework;
 pub mod ids;
 pub mod label;
+pub mod language;
 pub mod limits;
 pub mod model;
 pub mod project;

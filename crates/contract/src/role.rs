@@ -103,6 +103,9 @@ pub struct CallContext {
     pub context: RunContext,
     /// The model of the run; empty for the service's default.
     pub model: String,
+    /// The language of the run, by its code in ISO 639-1; empty if nobody knows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub language: String,
     /// The end of the node's scratchpad.
     pub scratchpad_tail: String,
     /// Place of the node among its siblings, over all bands; 0 for the root.

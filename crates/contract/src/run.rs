@@ -62,6 +62,10 @@ pub struct RunSpec {
     /// The answer is verified before the run completes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verify: bool,
+    /// The language of the answer, by its code in ISO 639-1 ([`LANGUAGES`](crate::language::LANGUAGES)); empty if
+    /// nobody knows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub language: String,
     /// The run that it is a copy of, perhaps with another context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<RunId>,
@@ -82,6 +86,7 @@ impl RunSpec {
             search: None,
             read_only: false,
             verify: false,
+            language: String::new(),
             copy_of: None,
         }
     }
@@ -103,6 +108,7 @@ impl RunSpec {
         let mut checks = Checks::default();
         checks.text("objective", &self.objective, limits::OBJECTIVE_BYTES);
         checks.at_most("model", &self.model, limits::LABEL_BYTES);
+        language::check(&self.language, &mut checks);
         checks.at_most("user_id", &self.user_id, limits::LABEL_BYTES);
         if !self.display_name.is_empty() {
             checks.name("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);

@@ -58,6 +58,7 @@ pub(crate) fn context(
         time_left_ms: Some(budgets::time_left(state, at, now)),
         answers: Some(answer_use(state, at, attempt)),
         siblings: sibling_findings(state, at, kind),
+        language: spec.language.clone(),
         earlier_calls: state.control(at).earlier_calls.clone(),
     }
 }

@@ -138,6 +138,13 @@ impl<'a> Decider<'a> {
         self.need_because(at, kind, message, None);
     }
 
+    /// As [`need`](Self::need), of a node that is this far, from 0 to 1.
+    pub(crate) fn need_at(&mut self, at: usize, kind: CallKind, message: Option<String>, progress: f64) {
+        let (why, shown) = (lasting(message.as_deref()), self.shown(at, at_work(kind)));
+        let progress = Some(progress);
+        self.emit(at, NodeStatusChanged { message, call: Some(kind), why, progress, ..shown });
+    }
+
     /// As [`need`](Self::need), with the reason of whoever decided it.
     pub(crate) fn need_because(
         &mut self,

@@ -331,6 +331,12 @@ impl Topics {
         self.policy
     }
 
+    /// The part of the known topics that need no research any more.
+    pub(crate) fn progress(&self) -> f64 {
+        let SearchCounts { expanded, leaves, skipped } = self.counts;
+        (expanded + leaves + skipped) as f64 / self.listed.max(1) as f64
+    }
+
     /// What has been done.
     pub(crate) fn counts(&self) -> SearchCounts {
         self.counts

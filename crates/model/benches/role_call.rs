@@ -54,6 +54,7 @@ async fn main() {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     };
     let plan = PlanInput {
         homework: None,

@@ -34,6 +34,7 @@ pub struct RoleIo {
     cost_micros: AtomicU64,
     /// What earlier attempts at the call have written.
     written: Mutex<Vec<EarlierCall>>,
+    language: String,
 }
 
 impl RoleIo {
@@ -53,6 +54,7 @@ impl RoleIo {
                 tokens: AtomicU64::new(0),
                 cost_micros: AtomicU64::new(0),
                 written: Mutex::default(),
+                language: String::new(),
             },
             receiver,
         )
@@ -64,6 +66,17 @@ impl RoleIo {
     pub fn after(self, earlier: &[EarlierCall]) -> Self {
         let written = earlier.iter().filter(|call| call.writes && call.ok != Some(false)).cloned();
         Self { written: Mutex::new(written.collect()), ..self }
+    }
+
+    /// The same for a run whose language has this code.
+    #[must_use]
+    pub fn speaking(self, language: &str) -> Self {
+        Self { language: language.to_owned(), ..self }
+    }
+
+    /// The code of the language of the run; empty if nobody knows.
+    pub(crate) fn language(&self) -> &str {
+        &self.language
     }
 
     /// The call that an earlier attempt has made to the same tool with the same arguments. Each counts once.

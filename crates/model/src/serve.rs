@@ -192,7 +192,7 @@ impl RoleServer {
         let tools = self.tools.tool_set(caller);
         self.applied.note(I::PHASE, &tools);
         let (io, updates) = RoleIo::new(tools, I::PHASE);
-        let io = io.allowing(call.allowance).after(&call.earlier_calls);
+        let io = io.allowing(call.allowance).after(&call.earlier_calls).speaking(&call.language);
         let is_root = call.depth == 0;
         let work = async move {
             io.tools().ready().await;
@@ -401,6 +401,7 @@ mod tests {
             answers: None,
             siblings: Vec::new(),
             earlier_calls: Vec::new(),
+        language: String::new(),
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

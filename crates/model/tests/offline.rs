@@ -466,5 +466,6 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     }
 }

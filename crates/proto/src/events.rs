@@ -107,6 +107,7 @@ impl Wire for RunCreated {
             search: self.spec.search.to_wire(),
             read_only: self.spec.read_only,
             verify: self.spec.verify,
+            language: self.spec.language.clone(),
             copy_of: self.spec.copy_of.to_wire(),
         }
     }
@@ -119,6 +120,7 @@ impl Wire for RunCreated {
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 read_only: pb.read_only,
                 verify: pb.verify,
+                language: Wire::from_wire(pb.language)?,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },

@@ -29,7 +29,7 @@ wire_message! {
     CallContext => CallContext {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
         scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
-        origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings, earlier_calls,
+        origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings, earlier_calls, language,
     }
     Guidance => Guidance { author, text }
     EarlierCall => EarlierCall { tool_name, args, writes, ok, outcome }

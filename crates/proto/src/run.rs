@@ -172,6 +172,7 @@ pub(crate) fn spec(
         search: None,
         read_only: false,
         verify: false,
+        language: String::new(),
         copy_of: None,
     })
 }
@@ -204,6 +205,7 @@ impl Wire for RunSummary {
             search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
             read_only: self.spec.read_only,
             verify: self.spec.verify,
+            language: self.spec.language.clone(),
             copy_of: self.spec.copy_of.to_wire(),
             parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
             parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
@@ -224,6 +226,7 @@ impl Wire for RunSummary {
                 search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
                 read_only: pb.read_only,
                 verify: pb.verify,
+                language: Wire::from_wire(pb.language)?,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },

@@ -70,6 +70,7 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         copy_of: request.copy_of,
         // Another model may be verified by default, and this one not.
         verify: request.verify.or(same_model.then_some(copied.verify)),
+        language: or(request.language, &copied.language),
     }
 }
 

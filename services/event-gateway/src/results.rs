@@ -56,7 +56,7 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         let citations: Vec<&Citation> = citations.iter().collect();
         let counts = counts.after(&citations, verification.as_ref());
         if !response.text.is_empty() {
-            response.text.insert_str(0, &format!("*{counts}*\n\n"));
+            response.text.insert_str(0, &format!("*{}*\n\n", counts.in_language(&run.spec.language)));
         }
         response.citations = Some(counts.to_wire());
     }

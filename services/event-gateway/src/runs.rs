@@ -6,6 +6,7 @@ use futures::stream::Empty;
 use prost::Message;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
+use tree_agent_contract::language::LANGUAGES;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::search::SearchPrompts;
@@ -398,6 +399,10 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
         search: is_search.then(|| Box::new(search.clone())),
         read_only: request.read_only.unwrap_or_default(),
         verify: request.verify.unwrap_or_default(),
+        language: match request.language.as_str() {
+            "" => language_of(&request.objective).unwrap_or_default().to_owned(),
+            given => given.to_owned(),
+        },
         copy_of,
     };
     match spec.validate() {
@@ -495,4 +500,11 @@ async fn scan(
         }
     }
     Ok((events, seq))
+}
+
+/// The language of `text`, if that is plain.
+fn language_of(text: &str) -> Option<&'static str> {
+    let found = whatlang::detect(text).filter(whatlang::Info::is_reliable)?;
+    let known = LANGUAGES.iter().find(|language| language.iso3 == found.lang().code());
+    known.map(|language| language.code)
 }

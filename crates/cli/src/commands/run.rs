@@ -62,6 +62,9 @@ pub(crate) struct Run {
     /// Do not have the answer verified
     #[arg(long)]
     no_verify: bool,
+    /// The language of the answer, such as de [default: that of the objective]
+    #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
+    language: String,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
@@ -135,6 +138,7 @@ impl Run {
             labels: self.label.iter().cloned().collect(),
             strategy: self.strategy,
             read_only: self.read_only,
+            language: self.language.clone(),
             search: search.clone().map(SearchConfig::from_wire).transpose()?.map(Box::new),
             ..RunSpec::new(self.objective.read(self.estimate)?)
         };
@@ -325,6 +329,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         read_only: Some(spec.read_only),
         copy_of: String::new(),
         verify,
+        language: spec.language,
     };
     summary(client.ask(message).await?.run)
 }

@@ -94,6 +94,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     };
     let input = PlanInput {
         homework: None,

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use tree_agent_contract::event::NodeAggregated;
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft, RoleError};
-use tree_agent_contract::text::{count, one_line, prefix};
+use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment, limits};
 
 use super::Decider;
@@ -32,12 +33,14 @@ impl Decider<'_> {
         error: &RoleError,
     ) -> (Vec<ArtifactDraft>, ResultDraft) {
         let notes = format!("aggregation failed: {error}");
-        let why = format!("The results could not be put together ({error}). They are listed as they are.");
+        let language = self.state.spec().language.clone();
+        let why = Sentence::PartsListed.of(&language, &[&error.to_string()]);
         let (mut summary, mut list) = (why.clone(), String::new());
         let total = parts.len();
         for (n, &part) in parts.iter().enumerate() {
             if list.len() > BYTES {
-                let _ = writeln!(list, "*and {}*", count(total - n, "more part"));
+                let left = (total - n).to_string();
+                let _ = writeln!(list, "*{}*", Sentence::PartsLeftOut.of(&language, &[&left]));
                 break;
             }
             let node = self.state.node(part);
@@ -110,7 +113,8 @@ impl Decider<'_> {
             };
         }
         for id in &result.document_ids {
-            let _ = writeln!(list, "The whole document: `tree-agent doc {id}`\n");
+            let command = format!("`tree-agent doc {id}`");
+            let _ = writeln!(list, "{}\n", Sentence::WholeDocument.of(&self.state.spec().language, &[&command]));
         }
     }
 }

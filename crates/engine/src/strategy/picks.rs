@@ -32,7 +32,7 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
     let Some(first) = topics.first_leaf().map(|place| place.at()) else { return };
     match topics.policy() {
         _ if !topics.has_room(d.state) => {}
-        PickerPolicy::Llm if topics.leaves() > 1 => d.need(topics.root(), CallKind::Pick, None),
+        PickerPolicy::Llm if topics.leaves() > 1 => ask(topics, d, None),
         PickerPolicy::Llm => pick(topics, d, first, "the only topic that waits".into(), None),
         PickerPolicy::BreadthFirst => {
             pick(topics, d, first, "the first topic in breadth-first order".into(), None);
@@ -43,6 +43,11 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
             }
         }
     }
+}
+
+/// Asks a picker, and says how far the search is.
+fn ask(topics: &Topics, d: &mut Decider<'_>, message: Option<String>) {
+    d.need_at(topics.root(), CallKind::Pick, message, topics.progress());
 }
 
 /// True if a picker that is asked now could name something.
@@ -64,12 +69,12 @@ pub(super) fn answered(topics: &Topics, d: &mut Decider<'_>, out: &PickOutput) {
         }
         Named::Branch(branch) => {
             let path = topics.path(d.state, branch);
-            d.need(root, CallKind::Pick, Some(format!("{WITHIN}{path}")));
+            ask(topics, d, Some(format!("{WITHIN}{path}")));
         }
         Named::Nothing(why) if topics.picking().is_some_and(|picking| picking.again) => {
             fall_back(topics, d, why)
         }
-        Named::Nothing(why) => d.need(root, CallKind::Pick, Some(format!("{AGAIN}{why}"))),
+        Named::Nothing(why) => ask(topics, d, Some(format!("{AGAIN}{why}"))),
     }
 }
 

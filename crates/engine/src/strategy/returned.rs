@@ -1,6 +1,7 @@
 //! What the nodes of a search return.
 
 use serde_json::{Map, Value, json};
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
 use tree_agent_contract::search::{ChildEntry, SearchCounts};
 use tree_agent_contract::text::count;
@@ -70,11 +71,12 @@ pub(super) fn add_links(
     artifacts: &mut [ArtifactDraft],
     counts: SearchCounts,
     documents: impl ExactSizeIterator<Item = (String, String)>,
+    language: &str,
 ) {
     let Some(overview) = artifacts.iter_mut().find_map(|artifact| artifact.document_markdown.as_mut()) else {
         return;
     };
-    let mut list = "\n\n## Documents\n\n".to_owned();
+    let mut list = format!("\n\n## {}\n\n", Sentence::Documents.of(language, &[]));
     let total = documents.len();
     for (n, (title, path)) in documents.enumerate() {
         let line = format!("- [{}]({path})\n", title.replace('[', "\\[").replace(']', "\\]"));

@@ -108,7 +108,8 @@ impl Rules for Search {
                 let child_ids = self.0.topic(at).children.iter().map(|&child| d.state.node(child).id);
                 d.aggregated(at, child_ids.collect(), out.synthesis, &mut out.result);
                 let mut artifacts = out.artifacts;
-                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state));
+                let language = d.state.spec().language.as_str();
+                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state), language);
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, out.result);
                 d.return_result(at, artifacts, result);
                 verified::then_complete(self, d, at);
@@ -130,7 +131,8 @@ impl Rules for Search {
             kind if kind.finishes() => {
                 let topics = self.0.researched_topics(SYNTHESISED);
                 let (mut artifacts, result) = d.listing(at, topics, &failure.error);
-                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state));
+                let language = d.state.spec().language.as_str();
+                returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state), language);
                 let (artifacts, result) = returned::with_counts(self.0.counts(), artifacts, result);
                 self.end(d, at, artifacts, result);
             }

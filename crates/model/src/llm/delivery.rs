@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use genai::chat::{ChatMessage, Tool};
 use serde_json::{Map, Value};
+use tree_agent_contract::language::{Sentence, translate};
 use tree_agent_contract::limits;
 use tree_agent_contract::role::RoleError;
 use tree_agent_contract::text::prefix;
@@ -143,7 +144,9 @@ impl Call<'_> {
                 continue;
             }
             if let Some(why) = cut {
-                let end = format!("\n\n*The text ends here: {why}.*\n");
+                let language = self.io.language();
+                let why = translate(language, &why);
+                let end = format!("\n\n*{}*\n", Sentence::TextEnds.of(language, &[why]));
                 body.truncate(prefix(&body, limits::DOCUMENT_BYTES - end.len()).len());
                 body.push_str(&end);
             }

@@ -32,6 +32,7 @@ fn call() -> CallContext {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     }
 }
 

@@ -44,6 +44,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     }
 }
 

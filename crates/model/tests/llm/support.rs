@@ -246,6 +246,7 @@ pub(crate) fn call(title: &str) -> CallContext {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     };
     change(&mut call);
     ExecuteInput { task: None, call, earlier: vec![] }.to_wire()

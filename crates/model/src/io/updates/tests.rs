@@ -87,6 +87,7 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         answers: None,
         siblings: Vec::new(),
         earlier_calls: Vec::new(),
+        language: String::new(),
     };
     let began = Instant::now();
     let input = ExecuteInput { task: None, call, earlier: vec![] };

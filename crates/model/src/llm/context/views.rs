@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
+use tree_agent_contract::language::language;
 use tree_agent_contract::role::{
     AggregateInput, ArtifactRef, CallContext, ChildOutcome, EarlierCall, ExecuteInput, PlanInput, RoleError,
     VerifyInput,
@@ -41,6 +42,8 @@ pub(super) struct Call {
     siblings: Vec<Sibling>,
     /// Tool calls of earlier attempts.
     earlier_calls: Vec<String>,
+    /// The English name of the language of the run; empty if nobody knows.
+    language: &'static str,
 }
 
 /// A tool call of an earlier attempt, in a line.
@@ -95,6 +98,7 @@ impl Call {
                 .iter()
                 .map(|call| trimmer.finding(&earlier_call(call)))
                 .collect(),
+            language: language(&call.language).map_or("", |language| language.name),
             finish: call.finish.as_ref().map(|f| format!("{} of {} ({})", f.left, f.limit, f.budget)),
         }
     }

@@ -1,0 +1,141 @@
+//! Languages of runs, and the fixed sentences of answers in them. What models write is in the language of the run by
+//! itself; what we add to it comes from this table, which falls back to English.
+
+use crate::error::Checks;
+
+/// A language that a run can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Language {
+    /// Its code in ISO 639-1, such as `de`.
+    pub code: &'static str,
+    /// Its code in ISO 639-3, such as `deu`.
+    pub iso3: &'static str,
+    /// Its English name.
+    pub name: &'static str,
+}
+
+macro_rules! languages {
+    ($($code:literal $iso3:literal $name:literal;)*) => {
+        /// Every language that a run can have.
+        pub const LANGUAGES: &[Language] = &[$(Language { code: $code, iso3: $iso3, name: $name },)*];
+    };
+}
+
+languages! {
+    "ar" "ara" "Arabic"; "bg" "bul" "Bulgarian"; "cs" "ces" "Czech"; "da" "dan" "Danish"; "de" "deu" "German";
+    "el" "ell" "Greek"; "en" "eng" "English"; "es" "spa" "Spanish"; "et" "est" "Estonian"; "fi" "fin" "Finnish";
+    "fr" "fra" "French"; "he" "heb" "Hebrew"; "hi" "hin" "Hindi"; "hr" "hrv" "Croatian"; "hu" "hun" "Hungarian";
+    "id" "ind" "Indonesian"; "it" "ita" "Italian"; "ja" "jpn" "Japanese"; "ko" "kor" "Korean"; "lt" "lit" "Lithuanian";
+    "lv" "lav" "Latvian"; "nb" "nob" "Norwegian"; "nl" "nld" "Dutch"; "pl" "pol" "Polish"; "pt" "por" "Portuguese";
+    "ro" "ron" "Romanian"; "ru" "rus" "Russian"; "sk" "slk" "Slovak"; "sl" "slv" "Slovenian"; "sv" "swe" "Swedish";
+    "th" "tha" "Thai"; "tr" "tur" "Turkish"; "uk" "ukr" "Ukrainian"; "vi" "vie" "Vietnamese"; "zh" "cmn" "Chinese";
+}
+
+/// The language with the ISO 639-1 code `code`.
+pub fn language(code: &str) -> Option<&'static Language> {
+    LANGUAGES.iter().find(|language| language.code == code)
+}
+
+/// Checks the language of a run, which may be unknown.
+pub(crate) fn check(code: &str, checks: &mut Checks) {
+    checks.require(code.is_empty() || language(code).is_some(), "language", || {
+        let codes: Vec<&str> = LANGUAGES.iter().map(|language| language.code).collect();
+        format!("{code:?} is no language that is known; use one of {}, or leave it out", codes.join(", "))
+    });
+}
+
+macro_rules! sentences {
+    ($($(#[$doc:meta])* $name:ident { en: $en:literal, de: $de:literal })*) => {
+        /// A fixed sentence of an answer.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Sentence { $($(#[$doc])* $name,)* }
+
+        impl Sentence {
+            /// Every sentence.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            fn text(self, language: &str) -> &'static str {
+                match (self, language) {
+                    $((Self::$name, "de") => $de, (Self::$name, _) => $en,)*
+                }
+            }
+        }
+    };
+}
+
+sentences! {
+    /// Why a list of parts stands in place of a synthesis. Filled with the error.
+    PartsListed {
+        en: "The results could not be put together ({}). They are listed as they are.",
+        de: "Die Ergebnisse ließen sich nicht zusammenführen ({}). Sie stehen hier, wie sie sind."
+    }
+    /// Before the command that shows a document. Filled with the command.
+    WholeDocument { en: "The whole document: {}", de: "Das ganze Dokument: {}" }
+    /// Parts that a list leaves out. Filled with their number.
+    PartsLeftOut { en: "Parts that are not listed: {}", de: "Teile, die hier fehlen: {}" }
+    /// At the end of a text that was cut. Filled with the reason.
+    TextEnds { en: "The text ends here: {}.", de: "Der Text endet hier: {}." }
+    /// The text reached its limit.
+    LengthLimit { en: "it reached the limit of its length", de: "Er ist so lang, wie er sein darf" }
+    /// Nothing is cited.
+    NothingCited { en: "Nothing is cited", de: "Es ist nichts belegt" }
+    /// Statements of an answer of which one is supported. Filled with the numbers of doubted and unchecked ones.
+    OneSupported {
+        en: "1 statement supported, {} doubted, {} not checked",
+        de: "1 Aussage belegt, {} bezweifelt, {} nicht geprüft"
+    }
+    /// The same, for another number of supported ones.
+    Supported {
+        en: "{} statements supported, {} doubted, {} not checked",
+        de: "{} Aussagen belegt, {} bezweifelt, {} nicht geprüft"
+    }
+    /// Why a statement is not checked.
+    NoSource { en: "no source", de: "keine Quelle" }
+    /// The same.
+    RateLimit { en: "rate limit", de: "Grenze des Anbieters" }
+    /// The same.
+    CitationLimit { en: "limit of citations", de: "Grenze der Belege" }
+    /// The same.
+    TooShort {
+        en: "the quote or the statement is too short to identify a passage",
+        de: "das Zitat oder die Aussage ist zu kurz für eine Stelle"
+    }
+    /// The same.
+    NoClaim { en: "the text does not contain the statement", de: "die Aussage steht nicht im Text" }
+    /// Heading of the list of documents.
+    Documents { en: "Documents", de: "Dokumente" }
+}
+
+/// A text that may be a sentence of the table, in `language`. Logs hold English.
+pub fn translate<'t>(language: &str, text: &'t str) -> &'t str {
+    let known = Sentence::ALL.iter().find(|sentence| sentence.text("en") == text);
+    known.map_or(text, |sentence| sentence.text(language))
+}
+
+impl Sentence {
+    /// The sentence in `language`, with each `{}` filled in turn.
+    pub fn of(self, language: &str, filled: &[&str]) -> String {
+        let mut parts = self.text(language).split("{}");
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for (part, value) in parts.zip(filled) {
+            text.push_str(value);
+            text.push_str(part);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_the_same_places_to_fill() {
+        for sentence in Sentence::ALL {
+            let places = |language| sentence.text(language).matches("{}").count();
+            assert_eq!(places("en"), places("de"), "{sentence:?}");
+            assert_eq!(sentence.text("en"), sentence.text(""), "English is what there is otherwise");
+        }
+        assert_eq!(Sentence::TextEnds.of("de", &["es reicht"]), "Der Text endet hier: es reicht.");
+    }
+}
