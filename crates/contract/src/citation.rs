@@ -278,7 +278,10 @@ mod tests {
         let doubts = vec![doubt("It stands in Avon"), doubt("Nobody has said so.")];
         let found = Verification { doubts, ..Verification::default() };
         let german = CitationCounts::of(&cites, 2, None).in_language("de");
-        assert!(german.starts_with("2 Aussagen belegt, 1 bezweifelt, 4 nicht geprüft (keine Quelle, "), "{german}");
+        assert!(
+            german.starts_with("2 Aussagen belegt, 1 bezweifelt, 4 nicht geprüft (keine Quelle, "),
+            "{german}"
+        );
         assert!(said(1, Some(&found)).starts_with("1 statement supported, 3 doubted, 2 not checked"));
         let failed = Verification { not_checked: Some("rate limit".into()), ..Verification::default() };
         assert_eq!(

@@ -108,7 +108,7 @@ impl RunSpec {
         let mut checks = Checks::default();
         checks.text("objective", &self.objective, limits::OBJECTIVE_BYTES);
         checks.at_most("model", &self.model, limits::LABEL_BYTES);
-        language::check(&self.language, &mut checks);
+        crate::language::check(&self.language, &mut checks);
         checks.at_most("user_id", &self.user_id, limits::LABEL_BYTES);
         if !self.display_name.is_empty() {
             checks.name("display_name", &self.display_name, limits::DISPLAY_NAME_BYTES);

@@ -401,7 +401,7 @@ mod tests {
             answers: None,
             siblings: Vec::new(),
             earlier_calls: Vec::new(),
-        language: String::new(),
+            language: String::new(),
         };
         let input = ExecuteInput { task: None, call, earlier: vec![] };
         let stream = server.call::<ExecuteInput>(Request::new(input.to_wire())).unwrap().into_inner();

@@ -46,7 +46,7 @@ fn input(model: &str) -> AggregateInput {
             answers: None,
             siblings: Vec::new(),
             earlier_calls: Vec::new(),
-        language: String::new(),
+            language: String::new(),
         },
         plan_summary: "plan".into(),
         children: vec![ChildOutcome {

@@ -6,9 +6,9 @@ use futures::stream::Empty;
 use prost::Message;
 use serde_json::Value;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::language::LANGUAGES;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::language::LANGUAGES;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
     Command, DocumentId, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig,
@@ -507,4 +507,22 @@ fn language_of(text: &str) -> Option<&'static str> {
     let found = whatlang::detect(text).filter(whatlang::Info::is_reliable)?;
     let known = LANGUAGES.iter().find(|language| language.iso3 == found.lang().code());
     known.map(|language| language.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_of_an_objective_is_found_if_it_is_plain() {
+        assert_eq!(
+            language_of("Wie übernimmt ein Planer die Läufe eines anderen, der gestorben ist?"),
+            Some("de")
+        );
+        assert_eq!(
+            language_of("How does a planner take over the runs of another one that has died?"),
+            Some("en")
+        );
+        assert_eq!(language_of("42"), None);
+    }
 }

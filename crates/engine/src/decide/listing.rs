@@ -114,7 +114,8 @@ impl Decider<'_> {
         }
         for id in &result.document_ids {
             let command = format!("`tree-agent doc {id}`");
-            let _ = writeln!(list, "{}\n", Sentence::WholeDocument.of(&self.state.spec().language, &[&command]));
+            let _ =
+                writeln!(list, "{}\n", Sentence::WholeDocument.of(&self.state.spec().language, &[&command]));
         }
     }
 }

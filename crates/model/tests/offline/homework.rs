@@ -47,7 +47,7 @@ impl Runner {
             answers: None,
             siblings: Vec::new(),
             earlier_calls: Vec::new(),
-        language: String::new(),
+            language: String::new(),
         }
     }
 
