@@ -22,9 +22,6 @@ use crate::verification::Verification;
 
 pub use quote::{PlainText, footnote_mark};
 
-/// Why a statement without a document is not checked.
-const NO_SOURCE: &str = "no source";
-
 named_enum! {
     /// What the check of a citation found.
     Verdict {
@@ -48,8 +45,8 @@ impl Verdict {
             Verdict::Verified => "verified",
             Verdict::NoSource => "there is no document with this document_id",
             Verdict::NotFound => "the document does not contain these words",
-            Verdict::TooShort => "the quote or the statement is too short to identify a passage",
-            Verdict::NoClaim => "the text does not contain the statement",
+            Verdict::TooShort => Sentence::TooShort.english(),
+            Verdict::NoClaim => Sentence::NoClaim.english(),
         }
     }
 }
@@ -176,7 +173,7 @@ impl CitationCounts {
                 (Verdict::NotFound, _) => counts.doubted += 1,
                 (Verdict::Verified, None) => counts.supported += 1,
                 (Verdict::Verified, Some(reason)) => counts.leave_out(1, reason),
-                (Verdict::NoSource, _) => counts.leave_out(1, NO_SOURCE),
+                (Verdict::NoSource, _) => counts.leave_out(1, Sentence::NoSource.english()),
                 (Verdict::TooShort | Verdict::NoClaim, _) => counts.leave_out(1, verdict.reason()),
             }
         }
@@ -184,7 +181,10 @@ impl CitationCounts {
         counts.doubted += doubted;
         let is_full = counts.total >= limits::CITATIONS as u64;
         if uncited > doubted {
-            counts.leave_out(uncited - doubted, if is_full { "limit of citations" } else { NO_SOURCE });
+            counts.leave_out(
+                uncited - doubted,
+                if is_full { Sentence::CitationLimit.english() } else { Sentence::NoSource.english() },
+            );
         }
         if let Some(reason) = unverified.filter(|_| counts.not_checked > 0) {
             counts.leave_out(0, reason);

@@ -54,9 +54,17 @@ macro_rules! sentences {
             /// Every sentence.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
+            /// The English text, with its places to fill: what logs hold.
+            pub const fn english(self) -> &'static str {
+                match self {
+                    $(Self::$name => $en,)*
+                }
+            }
+
             fn text(self, language: &str) -> &'static str {
                 match (self, language) {
-                    $((Self::$name, "de") => $de, (Self::$name, _) => $en,)*
+                    $((Self::$name, "de") => $de,)*
+                    _ => self.english(),
                 }
             }
         }
@@ -108,7 +116,7 @@ sentences! {
 
 /// A text that may be a sentence of the table, in `language`. Logs hold English.
 pub fn translate<'t>(language: &str, text: &'t str) -> &'t str {
-    let known = Sentence::ALL.iter().find(|sentence| sentence.text("en") == text);
+    let known = Sentence::ALL.iter().find(|sentence| sentence.english() == text);
     known.map_or(text, |sentence| sentence.text(language))
 }
 

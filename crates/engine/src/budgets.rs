@@ -271,22 +271,25 @@ pub(crate) fn allowance(state: &State, at: usize, allotted: Amounts) -> Allowanc
 /// The budget with the smallest share left, if that is a fifth or less. The budget of nodes concerns only calls that
 /// can create some.
 pub(crate) fn finish(state: &State, at: usize, kind: CallKind, now: Timestamp) -> Option<BudgetLeft> {
-    least(state, at, now, |name| name != "maxNodes" || kind.creates_nodes())
+    let (budget, limit, used) = least(state, at, now, |name| name != "maxNodes" || kind.creates_nodes())?;
+    Some(BudgetLeft { budget: budget.to_owned(), limit, left: limit.saturating_sub(used) })
 }
 
 /// The budget of which so little is left that the node at `at` does its task itself instead of dividing it, as its
 /// guard is called.
 pub(crate) fn near_end(state: &State, at: usize, now: Timestamp) -> Option<&'static str> {
-    let least = least(state, at, now, |name| name != NAMES[TOOL_CALLS])?;
-    Some(match least.budget.as_str() {
-        "maxNodes" => "maxNodes",
-        "maxWallClockMs" => "maxTime",
-        name => NAMES.into_iter().find(|known| *known == name)?,
-    })
+    let (budget, ..) = least(state, at, now, |name| name != NAMES[TOOL_CALLS])?;
+    Some(if budget == "maxWallClockMs" { "maxTime" } else { budget })
 }
 
-/// The budget with the smallest share left among those that count, if that is a fifth or less.
-fn least(state: &State, at: usize, now: Timestamp, counts: impl Fn(&str) -> bool) -> Option<BudgetLeft> {
+/// The budget with the smallest share left among those that count, if that is a fifth or less: its name, its limit and
+/// what is used of it.
+fn least(
+    state: &State,
+    at: usize,
+    now: Timestamp,
+    counts: impl Fn(&str) -> bool,
+) -> Option<(&'static str, u64, u64)> {
     let (budgets, accounts) = (state.budgets(), Accounts::of(state));
     let leases = state.leases_of(at);
     let all = [None].into_iter().chain(leases.iter().copied().map(Some));
@@ -312,11 +315,6 @@ fn least(state: &State, at: usize, now: Timestamp, counts: impl Fn(&str) -> bool
                 u128::from(limit.saturating_sub(used)) * u128::from(other)
             };
             part(a, b.1).cmp(&part(b, a.1))
-        })
-        .map(|(budget, limit, used)| BudgetLeft {
-            budget: budget.to_owned(),
-            limit,
-            left: limit.saturating_sub(used),
         })
 }
 

@@ -165,8 +165,6 @@ pub(crate) struct OpenTool {
     pub(crate) about: String,
     args: Option<Map<String, Value>>,
     pub(crate) writes: bool,
-    /// The tool was not called.
-    cached: bool,
 }
 
 impl OpenTool {
@@ -539,7 +537,6 @@ impl State {
                     about: Finding::about(e.args.as_ref()),
                     args: e.args.clone(),
                     writes: e.writes,
-                    cached: e.cached,
                 });
                 self.note_overrun(at, [0, 0, used]);
             }
@@ -548,7 +545,7 @@ impl State {
                 let place = control.open_tools.iter().position(|open| open.call_id == e.call_id);
                 let open = place.map(|place| control.open_tools.remove(place));
                 self.answers.answered(at, e, open.as_ref().map(|open| open.about.clone()));
-                if let Some(open) = open.filter(|open| !open.cached) {
+                if let Some(open) = open.filter(|open| open.is_made) {
                     let earlier = &mut control.earlier_calls;
                     if earlier.len() >= EARLIER_CALLS
                         && let Some(oldest) = earlier.iter().position(|call| !call.writes)

@@ -58,21 +58,21 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
-/// Counts the statements of documents that cite nothing. `check` comes before.
-pub(crate) fn count_uncited(artifacts: &mut [ArtifactDraft]) {
+/// Counts the statements of documents, also those that cite nothing. `check` comes before.
+pub(crate) fn count(artifacts: &mut [ArtifactDraft]) -> CitationCounts {
+    let mut counts = CitationCounts::default();
     for artifact in artifacts {
-        let Some(markdown) = &artifact.document_markdown else { continue };
-        let cited: BTreeSet<&str> = artifact.citations.iter().map(|one| one.claim.as_str()).collect();
-        artifact.uncited = Some(Claims::of(markdown).claims.len().saturating_sub(cited.len()) as u64);
+        if let Some(markdown) = &artifact.document_markdown {
+            let cited: BTreeSet<&str> = artifact.citations.iter().map(|one| one.claim.as_str()).collect();
+            artifact.uncited = Some(Claims::of(markdown).claims.len().saturating_sub(cited.len()) as u64);
+        }
+        counts.add(&CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0), None));
     }
+    counts
 }
 
 /// An answer that cites nothing, or of which something is doubted, does not meet its criteria without saying so.
-pub(crate) fn qualify(assessment: &mut SuccessAssessment, artifacts: &[ArtifactDraft]) {
-    let mut counts = CitationCounts::default();
-    for ArtifactDraft { citations, uncited, .. } in artifacts {
-        counts.add(&CitationCounts::of(citations, uncited.unwrap_or(0), None));
-    }
+pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts) {
     if assessment.met && (counts.total == 0 || counts.doubted > 0) {
         let notes = assessment.notes.take().filter(|notes| !notes.is_empty());
         let notes = notes.map_or_else(|| counts.to_string(), |notes| format!("{counts}. {notes}"));
@@ -132,9 +132,9 @@ mod tests {
         let text = "# Avon\n\nIt stands in Avon.[^1] It is old and wide.\n\n[^1]: x\n";
         let judged = |citations: Vec<Citation>, met: bool| {
             let mut drafts = [draft(text, citations)];
-            count_uncited(&mut drafts);
+            let counts = count(&mut drafts);
             let mut assessment = SuccessAssessment { met, notes: Some("as asked".into()) };
-            qualify(&mut assessment, &drafts);
+            qualify(&mut assessment, &counts);
             (drafts[0].uncited.unwrap_or(0), assessment.notes.unwrap_or_default())
         };
         assert_eq!(judged(vec![holds.clone()], true), (1, "as asked".to_owned()));

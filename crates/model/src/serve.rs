@@ -209,10 +209,9 @@ impl RoleServer {
             let artifacts = I::artifacts(&mut output);
             cite::check(artifacts, &io).await?;
             if is_root && model.cites() {
-                cite::count_uncited(artifacts);
-                let artifacts = artifacts.to_vec();
+                let counts = cite::count(artifacts);
                 if let Some(assessment) = I::assessment(&mut output) {
-                    cite::qualify(assessment, &artifacts);
+                    cite::qualify(assessment, &counts);
                 }
             }
             Ok(output.to_wire())

@@ -26,7 +26,7 @@ const PIECES: u32 = 4;
 /// The label of a document that is added to an answer without one.
 const ADDED: &str = "the answer";
 /// Why a document ends that needed more.
-const LIMIT: &str = "it reached the limit of its length";
+const LIMIT: &str = Sentence::LengthLimit.english();
 
 /// A document that an answer names without its text.
 pub(super) struct Wanted {

@@ -6,6 +6,7 @@ use genai::adapter::AdapterKind;
 use genai::webc;
 use reqwest::header::HeaderMap;
 use tree_agent_contract::error::root_cause;
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{RoleError, RoleErrorKind};
 
 use super::site::Site;
@@ -101,7 +102,7 @@ impl From<Failure> for RoleError {
             K::TooLarge => RoleErrorKind::InvalidOutput,
             K::Broken => RoleErrorKind::Internal,
         };
-        let reason = failure.is_limit.then(|| "rate limit".to_owned());
+        let reason = failure.is_limit.then(|| Sentence::RateLimit.english().to_owned());
         RoleError { reason, ..RoleError::new(kind, failure.message) }
     }
 }
