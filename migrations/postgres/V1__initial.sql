@@ -66,7 +66,7 @@ COMMENT ON COLUMN tree_agent_runs.archive_sha256 IS 'What the archive''s last li
 COMMENT ON COLUMN tree_agent_runs.epoch IS 'Grows by one with each claim; an append by an older epoch changes nothing.';
 COMMENT ON COLUMN tree_agent_runs.lease_owner IS 'The driver that owns the run. Null: nobody does.';
 COMMENT ON COLUMN tree_agent_runs.lease_expires_at IS 'Infinity: the lease is that of the driver. Otherwise when the run is free, by the clock of the database; null: now.';
-COMMENT ON COLUMN tree_agent_runs.not_before IS 'A run in quarantine: nobody claims it before this moment.';
+COMMENT ON COLUMN tree_agent_runs.not_before IS 'A run in quarantine, or one that waits for a review: nobody claims it before this moment.';
 COMMENT ON COLUMN tree_agent_runs.last_command IS 'The id of the last command that was sent to the run.';
 COMMENT ON COLUMN tree_agent_runs.claimed_command IS 'last_command at the last claim. A later command lets the run be claimed in quarantine, too.';
 COMMENT ON COLUMN tree_agent_runs.progress_seq IS 'The last event that records the outcome of a call. Moves with head_seq.';
@@ -99,6 +99,8 @@ CREATE INDEX tree_agent_runs_segments ON tree_agent_runs USING gin (segments jso
 -- columns.
 CREATE INDEX tree_agent_runs_unowned ON tree_agent_runs (not_before, created_at, id)
     WHERE status IN ('queued', 'running') AND (lease_expires_at IS NULL OR lease_expires_at < 'infinity');
+CREATE INDEX tree_agent_runs_timed ON tree_agent_runs (not_before)
+    WHERE status = 'paused' AND spec #> '{review,goesOnAfterMs}' IS NOT NULL;
 CREATE INDEX tree_agent_runs_owned ON tree_agent_runs (lease_owner, created_at, id)
     WHERE status IN ('queued', 'running', 'paused') AND lease_expires_at = 'infinity';
 CREATE INDEX tree_agent_runs_called ON tree_agent_runs (created_at, id)

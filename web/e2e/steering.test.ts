@@ -42,6 +42,9 @@ const model = new LanguageModel(async ({ role, said }) => {
           scratchpad: { appendMarkdown: 'Shores.' },
           plan: PLAN,
         },
+        ...(said.includes('"review"')
+          ? { review: { assumptions: ['It is low tide.', 'There is a path.'], leftOut: ['The reef.'] } }
+          : {}),
       },
     };
   }
@@ -71,6 +74,28 @@ const HANDS: [string, Hand][] = [
   ['by mouse', MOUSE],
   ['by keyboard', KEYBOARD],
 ];
+
+it('shows what a plan rests on, strikes an assumption, and starts the run', QUICK, async () => {
+  const objective = 'Walk around once more';
+  const page = await open(browser, `${gateway.url}/runs`);
+  await page.getByRole('button', { name: 'New run' }).first().click();
+  await page.locator('#objective').fill(objective);
+  await page.locator('#model').fill('llm');
+  await page.getByRole('checkbox', { name: /^Review the plan/ }).check();
+  await page.getByRole('button', { name: 'Start run' }).click();
+  const review = page.getByTestId('review');
+  await review.waitFor();
+  expect(await review.innerText()).toMatch(/The reef\.[^]*At most 1,000 nodes, [\d,]+ calls/);
+  await treeItem(page, /^North shore, Waiting/).waitFor();
+  expect(asked.some((said) => said.includes(objective))).toBe(false);
+  await review.getByRole('checkbox', { name: 'It is low tide.' }).uncheck();
+  await review.getByRole('button', { name: 'Start' }).click();
+  await page.getByRole('banner').locator('.pill', { hasText: 'Completed' }).waitFor();
+  expect(await review.count()).toBe(0);
+  const told = asked.filter((said) => said.includes(objective) && said.includes('Do not assume this: It is low tide.'));
+  expect(told.length).toBe(4);
+  await close(page);
+});
 
 describe.each(HANDS)('a person %s', (name, hand) => {
   it('pauses, resumes, guides, edits the plan, sets a budget, stops and retries for all pages', QUICK, async () => {

@@ -296,7 +296,7 @@ describe('words', () => {
     expect([cost(0), cost(12), cost(5_000), cost(1_230_000)]).toEqual(['$0', '<$0.0001', '$0.0050', '$1.23']);
     expect([duration(12), duration(1500), duration(61_000)]).toEqual(['12 ms', '1.5 s', '1 min 1 s']);
     expect(typeOf('toolCallRequested')).toBe('tree.tool_call_requested');
-    expect(EVENT_TYPES).toHaveLength(40);
+    expect(EVENT_TYPES).toHaveLength(41);
   });
 
   it('describe every recorded event', () => {

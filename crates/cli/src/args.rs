@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     cancel, cite, completions, copy, delete, dev, diff, doc, docs, doctor, events, export, fork, graph,
-    guide, import, log, migrate, pause, plan, projects, rebuild, result, retry, run, runs, search,
+    guide, import, log, migrate, pause, plan, projects, rebuild, result, retry, review, run, runs, search,
     set_budget, status, stop, verify, watch,
 };
 use crate::exit;
@@ -64,6 +64,7 @@ pub(crate) enum Command {
     // Steering
     Pause(pause::Pause),
     Resume(pause::Resume),
+    Review(review::ReviewCommand),
     Guide(guide::Guide),
     Stop(stop::Stop),
     Retry(Box<retry::Retry>),

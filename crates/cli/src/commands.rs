@@ -29,6 +29,7 @@ pub(crate) mod projects;
 pub(crate) mod rebuild;
 pub(crate) mod result;
 pub(crate) mod retry;
+pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod search;

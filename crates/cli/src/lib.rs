@@ -124,6 +124,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Doctor(doctor) => doctor.run(&context).await,
         Command::Pause(pause) => pause.run(&context).await,
         Command::Resume(resume) => resume.run(&context).await,
+        Command::Review(review) => review.run(&context).await,
         Command::Guide(guide) => guide.run(&context).await,
         Command::Stop(stop) => stop.run(&context).await,
         Command::Retry(retry) => retry.run(&context).await,

@@ -157,6 +157,8 @@ events! {
     ArtifactCited = "tree.artifact_cited",
     /// The answer of the root was verified.
     AnswerVerified = "tree.answer_verified",
+    /// A run has a plan and waits for a person.
+    ReviewRequested = "tree.review_requested",
 }
 
 /// The version of the event contract that new logs begin with.

@@ -9,6 +9,7 @@ use crate::event::{LeafPicked, NodeSkipped, UsageRecorded};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, RunId, StepId};
 use crate::model::Profile;
 use crate::result::{ArtifactType, ResultKind, TreeAgentResult};
+use crate::review::Review;
 use crate::run::Strategy;
 use crate::search::StepSearch;
 use crate::sparse::Sparse;
@@ -114,6 +115,9 @@ pub struct GraphNode {
     /// What the verifier found in its latest answer; only of the root.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Box<Verification>>,
+    /// What a person is asked to look at; only of the root, and only until it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Box<Review>>,
     /// Its artifacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<GraphArtifact>,

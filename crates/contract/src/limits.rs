@@ -12,6 +12,10 @@ pub const TEXT_BYTES: usize = 16 * 1024;
 pub const STEP_ID_BYTES: usize = 128;
 /// Success criteria a step may have.
 pub const CRITERIA: usize = 32;
+/// Assumptions that a planner may name for a review, and as many things that it leaves out.
+pub const PREMISES: usize = 16;
+/// Milliseconds after which a review goes on by itself at the latest: 30 days.
+pub const REVIEW_MS: u64 = 30 * 24 * 60 * 60 * 1_000;
 /// Bands that a planner may return (the run's own, smaller limit clamps).
 pub const BANDS: usize = 64;
 /// Steps that a planner may return in one band (the run's own, smaller limit clamps).

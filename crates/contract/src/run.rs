@@ -10,6 +10,7 @@ use crate::context::RunContext;
 use crate::error::{Checks, Invalid};
 use crate::graph::Usage;
 use crate::ids::{NodeId, RunId};
+use crate::review::ReviewRule;
 use crate::search::SearchConfig;
 use crate::status::{RunStatus, named_enum};
 use crate::time::Timestamp;
@@ -66,6 +67,9 @@ pub struct RunSpec {
     /// nobody knows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub language: String,
+    /// Once it has a plan, it waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<ReviewRule>,
     /// The run that it is a copy of, perhaps with another context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<RunId>,
@@ -87,6 +91,7 @@ impl RunSpec {
             read_only: false,
             verify: false,
             language: String::new(),
+            review: None,
             copy_of: None,
         }
     }
@@ -116,6 +121,7 @@ impl RunSpec {
         if self.strategy == Strategy::Homework {
             checks.range("budgets.max_depth", self.budgets.max_depth.into(), 1..=64);
         }
+        self.review.iter().for_each(|review| review.check(&mut checks));
         label::check_all(&mut checks, &self.labels);
         let search = self.search.as_ref().map_or(Ok(()), |search| search.validate());
         for part in [self.context.validate(), self.budgets.validate(), search] {

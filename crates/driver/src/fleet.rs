@@ -46,7 +46,7 @@ pub(crate) struct Fleet {
     pub(crate) lease: Arc<Lease>,
     /// Runs that are not driven any more, until the store knows that they are released.
     pub(crate) to_release: Vec<(RunId, u64)>,
-    /// Runs that go into quarantine, and for how long, until the store knows it.
+    /// Runs that nobody may claim, and for how long, until the store knows it.
     pub(crate) to_quarantine: Vec<(RunId, u64, Duration)>,
     /// Runs that could not be driven, until the store has counted it.
     pub(crate) to_fail: Vec<Failure>,
@@ -168,10 +168,13 @@ impl Fleet {
             // Released in the next round, with others.
             Ok(Ok(Ended::Stopped)) => self.to_release.push((run, active.claim.epoch)),
             // Released at once, because the next command may follow soon, or a driver with free permits waits.
-            Ok(Ok(ended @ (Ended::Rests | Ended::HandedOver))) => {
+            Ok(Ok(ended @ (Ended::Rests(_) | Ended::HandedOver))) => {
                 self.health.clear_undrivable(run);
                 stats.handed_over.fetch_add(u64::from(ended == Ended::HandedOver), Ordering::Relaxed);
-                self.to_release.push((run, active.claim.epoch));
+                match ended {
+                    Ended::Rests(Some(wait)) => self.to_quarantine.push((run, active.claim.epoch, wait)),
+                    _ => self.to_release.push((run, active.claim.epoch)),
+                }
                 self.settle().await;
             }
             // Nothing is wrong with the run: the first driver that reaches the store continues it at once.

@@ -66,8 +66,8 @@ pub(crate) enum Ended {
     Lost,
     /// The driver stops. Another one continues the run.
     Stopped,
-    /// The run is paused. Whoever claims it for the next command continues it.
-    Rests,
+    /// The run is paused. Whoever claims it for the next command, or after this time, continues it.
+    Rests(Option<Duration>),
     /// Its calls wait for permits here, and another driver has some to spare.
     HandedOver,
 }
@@ -183,9 +183,9 @@ impl RunTask {
             if run.is_final() {
                 return Ok(Ended::Finished);
             }
-            // Nothing happens until somebody gives a command, for which a driver claims the run again.
+            // Nothing happens until somebody gives a command or its time has come. Then a driver claims the run again.
             if run.rests() && inbox.answers().is_empty() {
-                return Ok(Ended::Rests);
+                return Ok(Ended::Rests(run.rests_for_ms(clock.now()).map(Duration::from_millis)));
             }
             calls.0.retain(|key, call| {
                 let wanted = run.is_in_flight(key);

@@ -69,6 +69,7 @@ fn grow(fanout: usize, depth: u32) -> Vec<Event> {
 fn answer(call: RoleCall, fanout: usize, depth: u32) -> CallOutput {
     match call.input {
         CallInput::Plan(input) => CallOutput::Plan(PlannerOutput {
+            premises: None,
             homework: None,
             mode: if input.call.depth < depth { PlannerMode::Plan } else { PlannerMode::Execute },
             mode_reason: "scripted".into(),

@@ -156,6 +156,12 @@ impl Audit {
             EventBody::NodeReopened(e) => self.reopened(event, e),
             EventBody::NodePaused(_) => self.check_flag(event, |seen| &mut seen.is_paused, true),
             EventBody::NodeResumed(_) => self.check_flag(event, |seen| &mut seen.is_paused, false),
+            EventBody::ReviewRequested(_) => {
+                let is_paused = self.nodes.get(&event.node_id).is_some_and(|seen| seen.is_paused);
+                if event.parent_node_id.is_some() || !is_paused {
+                    self.note(event, "asks for a review, but the run goes on");
+                }
+            }
             EventBody::NodeStopped(_) => self.check_flag(event, |seen| &mut seen.is_stopped, true),
             EventBody::NodeResult(_) => self.with(event, |seen| seen.has_result = true),
             EventBody::ParentHint(e) => {

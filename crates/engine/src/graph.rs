@@ -267,6 +267,7 @@ impl Graph {
                     result: None,
                     artifacts: Vec::new(),
                     verification: None,
+                    review: None,
                     written_by: Vec::new(),
                     usage: Sparse::default(),
                     subtree_usage: Sparse::default(),
@@ -309,7 +310,7 @@ impl Graph {
                 }
                 node.progress = e.progress;
                 if e.status.is_final() {
-                    (node.ended_at, node.paused) = (Some(event.timestamp), false);
+                    end(node, event.timestamp);
                 } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
                     node.started_at = Some(event.timestamp);
                 }
@@ -321,13 +322,13 @@ impl Graph {
                 node.status = NodeStatus::Completed;
                 node.outcome = Some(e.outcome);
                 node.message = None;
-                (node.ended_at, node.paused) = (Some(event.timestamp), false);
+                end(node, event.timestamp);
             }
             EventBody::NodeFailed(e) => {
                 node.status = NodeStatus::Failed;
                 node.error = Some(e.error.clone());
                 node.message = None;
-                (node.ended_at, node.paused) = (Some(event.timestamp), false);
+                end(node, event.timestamp);
             }
             EventBody::PlanCreated(e) => {
                 node.plan = Some(Box::new(GraphPlan {
@@ -435,7 +436,8 @@ impl Graph {
                 node.topic.get_or_insert_default().session_id = Some(e.session_id.clone());
             }
             EventBody::NodePaused(_) => node.paused = true,
-            EventBody::NodeResumed(_) => node.paused = false,
+            EventBody::NodeResumed(_) => (node.paused, node.review) = (false, None),
+            EventBody::ReviewRequested(e) => node.review = Some(Box::new(e.review.clone())),
             EventBody::NodeStopped(_) => node.stopped = true,
             EventBody::NodeReopened(e) => {
                 let had_ended = node.status.is_final();
@@ -572,6 +574,11 @@ fn decide(node: &mut GraphNode, why: String) {
 }
 
 /// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
+/// A pause ends with its node.
+fn end(node: &mut GraphNode, at: Timestamp) {
+    (node.ended_at, node.paused, node.review) = (Some(at), false, None);
+}
+
 fn reopen(node: &mut GraphNode, e: &NodeReopened) {
     node.generation = e.generation;
     node.stopped = false;

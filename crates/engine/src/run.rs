@@ -6,7 +6,7 @@ use tree_agent_contract::command::{Action, check_edits};
 use tree_agent_contract::event::{CallStopped, Event, EventBody, RunForked, RunStatusChanged};
 use tree_agent_contract::role::{CallKind, ResearchForm, ResearchOutput};
 use tree_agent_contract::{
-    Command, Invalid, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp,
+    Command, Invalid, Premises, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, Timestamp, limits,
 };
 
 use crate::briefing;
@@ -18,7 +18,7 @@ use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
 use crate::state::{LOST, State};
 use crate::steer;
-use crate::strategy::{Strategies, Turn};
+use crate::strategy::{Strategies, Turn, review};
 
 /// Why something that an earlier run found cannot be recorded.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -133,6 +133,7 @@ impl Run {
         }
         if !turn.decider.state.is_final() {
             dispatch(&mut turn, input);
+            steer::end_review(&mut turn);
             turn.check_budgets();
         }
         turn.decider.decision
@@ -238,6 +239,13 @@ impl Run {
             && self.in_flight.holding().next().is_none()
     }
 
+    /// Milliseconds until the run that rests goes on by itself, from `now` on. Of a run whose review has ended, those
+    /// until somebody looks at it again. None for a run that has no time of its own.
+    pub fn rests_for_ms(&self, now: Timestamp) -> Option<u64> {
+        let longest = self.spec().review?.goes_on_after_ms.map(|_| limits::REVIEW_MS)?;
+        Some(self.state.steering().review_ends_at().map_or(longest, |at| at.millis_since(now)))
+    }
+
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
     /// `path`, which is the first level if it is empty. A topic comes after the one that lists it. It counts as
     /// skipped, with its document.
@@ -329,6 +337,12 @@ fn complete(turn: &mut Turn<'_>) {
     let d = &mut turn.decider;
     if d.state.is_final() {
         return;
+    }
+    if d.state.node(0).paused && d.state.graph().status() == RunStatus::Running {
+        match review::is_overdue(d.state) {
+            true => review::ask(d, Premises::default()),
+            false => d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason: None, partial: false }),
+        }
     }
     // In a fork, a search may have nothing to pick from: a budget that is clear now had cancelled it.
     let picks = (0..d.state.nodes().len()).filter(|at| d.state.control(*at).needs == Some(CallKind::Pick));

@@ -26,6 +26,17 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
     act(turn, command, false)
 }
 
+/// The review of the plan ends when its time has come.
+pub(crate) fn end_review(turn: &mut Turn<'_>) {
+    let d = &mut turn.decider;
+    if !d.state.is_final() && d.state.steering().review_ends_at().is_some_and(|at| at <= d.now) {
+        let by = Issuer { author: "", request_id: "", expected_seq: None, is_edit: false };
+        pause::lift(d, by, 0);
+        pause::go_on(d, 0);
+        turn.carry_on();
+    }
+}
+
 /// Carries out a command, or with `is_edit` what a fork does differently.
 fn act(turn: &mut Turn<'_>, command: &Command, is_edit: bool) -> Result<(), Refusal> {
     let Command { request_id, author, expected_seq, action } = command;

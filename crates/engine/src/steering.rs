@@ -26,6 +26,10 @@ pub(crate) struct Steering {
     stops: u32,
     /// Seq of the last change of a budget.
     budget_set: u64,
+    /// A person was asked to look at the plan.
+    reviewed: bool,
+    /// When that ends by itself.
+    review_ends_at: Option<Timestamp>,
     /// Since when the clock stands still.
     still_since: Option<Timestamp>,
     /// Milliseconds for which it stood still before.
@@ -100,7 +104,12 @@ impl Steering {
                 self.pauses += 1;
                 (Verb::Pause, &e.request_id)
             }
-            EventBody::NodeResumed(e) => (Verb::Resume, &e.request_id),
+            EventBody::NodeResumed(e) => {
+                if event.parent_node_id.is_none() {
+                    self.review_ends_at = None;
+                }
+                (Verb::Resume, &e.request_id)
+            }
             EventBody::NodeStopped(e) => {
                 self.stops += 1;
                 (Verb::Stop, &e.request_id)
@@ -113,6 +122,10 @@ impl Steering {
             EventBody::NodeReopened(e) => (Verb::Reopen, &e.request_id),
             EventBody::GuidanceAdded(e) => (Verb::Guide, &e.request_id),
             EventBody::PlanEdited(e) => (Verb::EditPlan, &e.request_id),
+            EventBody::ReviewRequested(e) => {
+                (self.reviewed, self.review_ends_at) = (true, e.review.goes_on_at);
+                return;
+            }
             EventBody::RunStatusChanged(e) if e.status.is_final() => {
                 // Nobody carries out what is left, nor does a fork of the end.
                 self.edits.clear();
@@ -175,6 +188,16 @@ impl Steering {
     /// Seq of the last change of a budget; 0 for none.
     pub(crate) fn budget_set(&self) -> u64 {
         self.budget_set
+    }
+
+    /// True if a person was asked to look at the plan.
+    pub(crate) fn was_reviewed(&self) -> bool {
+        self.reviewed
+    }
+
+    /// When the pause for that ends by itself; none for never.
+    pub(crate) fn review_ends_at(&self) -> Option<Timestamp> {
+        self.review_ends_at
     }
 
     /// From `now` on the clock stands still, or goes on.

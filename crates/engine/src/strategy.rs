@@ -8,6 +8,7 @@ pub(crate) mod bands;
 mod notes;
 mod picks;
 mod returned;
+pub(crate) mod review;
 mod rules;
 mod verified;
 
@@ -15,7 +16,7 @@ use serde::Serialize;
 use tree_agent_contract::Strategy as Name;
 use tree_agent_contract::event::{Event, EventBody, StepStatusChanged};
 use tree_agent_contract::role::{CallContext, CallKind};
-use tree_agent_contract::{RunStatus, StepStatus};
+use tree_agent_contract::{Premises, RunStatus, StepStatus};
 
 use crate::briefing::step_status;
 use crate::budgets;
@@ -147,7 +148,12 @@ impl<'a> Turn<'a> {
                 Next::Begin { at } => self.begin(at),
                 Next::Answered { at, output } => match *output {
                     CallOutput::Verify(out) => verified::answered(self.strategies.of(at), d, at, out),
-                    output => self.strategies.of(at).answered(d, at, output),
+                    output => {
+                        let premises = review::hold_back(d, at, &output);
+                        self.follow();
+                        self.strategies.of(at).answered(&mut self.decider, at, output);
+                        premises.into_iter().for_each(|premises| review::ask(&mut self.decider, premises));
+                    }
                 },
                 Next::Failed { at, failure } => {
                     d.give_up(at);
@@ -196,7 +202,16 @@ impl<'a> Turn<'a> {
         if let (Some(parent), Some(step_id)) = (d.state.control(at).parent, d.state.planned_step(at)) {
             d.emit(parent, StepStatusChanged { step_id, status: StepStatus::Running });
         }
-        rules.begin(d, at);
+        let is_reviewed = review::is_due(d.state, at);
+        // What an earlier run has listed may begin at once.
+        if is_reviewed && !d.state.control(at).bands().children.is_empty() {
+            review::hold(d);
+            self.follow();
+        }
+        self.strategies.of(at).begin(&mut self.decider, at);
+        if is_reviewed && review::is_overdue(self.decider.state) {
+            review::ask(&mut self.decider, Premises::default());
+        }
     }
 
     /// A node has ended: its parent continues, or the run ends.

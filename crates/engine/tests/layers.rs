@@ -47,6 +47,7 @@ const ORDER: &[&str] = &[
     "strategy/rules",
     "strategy/bands",
     "strategy/verified",
+    "strategy/review",
     "strategy/tree",
     "strategy/notes",
     "strategy/homework",

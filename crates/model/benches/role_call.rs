@@ -57,6 +57,7 @@ async fn main() {
         language: String::new(),
     };
     let plan = PlanInput {
+        review: false,
         homework: None,
         call: call.clone(),
         existing_plan_summary: String::new(),

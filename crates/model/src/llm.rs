@@ -283,6 +283,7 @@ impl Llm {
             steps: budgets.max_steps_per_band.min(budgets.max_children_per_node),
             least_steps: 1,
             decision: None,
+            review: false,
             children: 0,
             output_tokens: 0,
         };
@@ -331,6 +332,7 @@ impl RoleModel for Llm {
         let profile = at_least(profile, &input.call);
         let context = self.shared.config.tuning.context.planner;
         let mut call = self.call(io, &input.call, "plan", profile, context)?;
+        call.bounds.review = input.review;
         let survey = Survey::of(&input.call, io).await;
         if let Some(brief) = &input.homework {
             let mut input = input.clone();

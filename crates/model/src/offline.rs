@@ -31,7 +31,7 @@ use tree_agent_contract::role::{
     AggregateInput, AggregatorOutput, CallContext, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
     PlanInput, PlannerOutput, ResearchInput, ResearchOutput, RoleError, VerifierOutput, VerifyInput,
 };
-use tree_agent_contract::text;
+use tree_agent_contract::{Premises, text};
 
 use crate::RoleModel;
 use crate::io::RoleIo;
@@ -50,10 +50,17 @@ pub struct Offline;
 impl RoleModel for Offline {
     async fn plan(&self, input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput, RoleError> {
         let work = async {
-            match &input.homework {
-                Some(brief) => homework::plan(input, brief, io).await,
-                None => plan::plan(input, io).await,
-            }
+            let mut output = match &input.homework {
+                Some(brief) => homework::plan(input, brief, io).await?,
+                None => plan::plan(input, io).await?,
+            };
+            output.premises = input.review.then(|| Premises {
+                assumptions: vec![
+                    "The documents of the run hold the answer. Nothing else is looked up.".into(),
+                ],
+                left_out: vec!["Conclusions: what the documents say is quoted, not judged.".into()],
+            });
+            Ok(output)
         };
         timed(io, "plan", work).await
     }

@@ -197,6 +197,7 @@ impl RoleModel for Scripted {
         };
         let mode = if plan.is_some() || garbage { PlannerMode::Plan } else { PlannerMode::Execute };
         Ok(PlannerOutput {
+            premises: None,
             homework: None,
             mode,
             mode_reason: format!("depth {} of {}", input.call.depth, self.script.depth),

@@ -200,6 +200,7 @@ impl Runner {
                 return Done { outcome, tree, document: "".into(), calls: 0 };
             }
             let input = PlanInput {
+                review: false,
                 homework: None,
                 call: call.clone(),
                 existing_plan_summary: String::new(),

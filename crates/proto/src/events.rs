@@ -38,6 +38,7 @@ wire_message! {
     }
     ArtifactCited => ArtifactCited { artifact_id, citations, counts [required] }
     AnswerVerified => AnswerVerified { verification [required], replan_reason }
+    ReviewRequested => ReviewRequested { review [required] }
     Verification => Verification { summary, criteria, doubts, not_checked }
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
@@ -108,6 +109,7 @@ impl Wire for RunCreated {
             read_only: self.spec.read_only,
             verify: self.spec.verify,
             language: self.spec.language.clone(),
+            review: self.spec.review.to_wire(),
             copy_of: self.spec.copy_of.to_wire(),
         }
     }
@@ -121,6 +123,7 @@ impl Wire for RunCreated {
                 read_only: pb.read_only,
                 verify: pb.verify,
                 language: Wire::from_wire(pb.language)?,
+                review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
@@ -223,6 +226,7 @@ bodies! {
     LeaseCovered = LeaseCovered,
     ArtifactCited = ArtifactCited,
     AnswerVerified = AnswerVerified,
+    ReviewRequested = ReviewRequested,
 }
 
 #[cfg(test)]

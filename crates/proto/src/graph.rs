@@ -11,7 +11,7 @@ wire_message! {
         id, parent_id, title, reason, success_criteria, status, role, depth, band_index, step_index, step_id,
         message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,
         usage [required], subtree_usage [required], strategy, topic, task, paused, stopped, generation, lease, written_by,
-        verification, created_at [required], started_at, ended_at,
+        verification, review, created_at [required], started_at, ended_at,
     }
     Lease => Lease { limits [required], deadline, exhausted, since, before [required] }
     SubtreeUse => SubtreeUse { tokens, cost_micros, tool_calls }

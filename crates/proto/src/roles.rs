@@ -45,10 +45,10 @@ wire_message! {
     ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
 
     PlanInput => PlanRequest {
-        call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result, homework,
+        call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result, homework, review,
     }
     PriorStep => PriorStep { id, title, status, summary }
-    PlannerOutput => PlannerOutput { mode, mode_reason, leaf_decision, plan, homework, scratchpad [required] }
+    PlannerOutput => PlannerOutput { mode, mode_reason, leaf_decision, plan, homework, premises, scratchpad [required] }
     LeafDecision => LeafDecision { can_execute_directly, complexity, blockers }
     PlanDraft => PlanDraft { summary, bands }
     BandDraft => BandDraft { index, goal, parallelizable, steps }

@@ -1,7 +1,5 @@
 //! Runs, budgets, context and the result envelope.
 
-use std::collections::BTreeMap;
-
 use tree_agent_contract::error::FieldError;
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::search::SearchPrompts;
@@ -36,6 +34,9 @@ wire_message! {
         nodes, depth, plan_calls, execute_calls, aggregate_calls, attempts, tokens, cost_micros, tool_calls,
         wall_clock_ms, ends_within_ms, unlimited, research_calls, pick_calls, verify_calls,
     }
+    ReviewRule => ReviewRule { goes_on_after_ms, per_call }
+    Premises => Premises { assumptions, left_out }
+    Review => Review { premises [required], estimate [required], goes_on_at }
     ToolRules => ToolRules { allowed_tools, denied_tools, read_only, replace_imported }
     StepSearch => StepSearch { max_depth, max_nodes }
     SearchPrompts => SearchPrompts { root, document, children, picker }
@@ -160,20 +161,14 @@ pub(crate) fn spec(
     model: String,
     user_id: String,
 ) -> Result<RunSpec, FieldError> {
+    let objective: String = Wire::from_wire(objective)?;
     Ok(RunSpec {
-        objective: Wire::from_wire(objective)?,
         strategy: Wire::from_wire(strategy).map_err(|e| within("strategy", e))?,
         context: Wire::from_wire(context.unwrap_or_default()).map_err(|e| within("context", e))?,
         budgets: Wire::from_wire(budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
         model: Wire::from_wire(model)?,
         user_id: Wire::from_wire(user_id)?,
-        display_name: String::new(),
-        labels: BTreeMap::new(),
-        search: None,
-        read_only: false,
-        verify: false,
-        language: String::new(),
-        copy_of: None,
+        ..RunSpec::new(objective)
     })
 }
 
@@ -206,6 +201,7 @@ impl Wire for RunSummary {
             read_only: self.spec.read_only,
             verify: self.spec.verify,
             language: self.spec.language.clone(),
+            review: self.spec.review.to_wire(),
             copy_of: self.spec.copy_of.to_wire(),
             parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
             parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
@@ -227,6 +223,7 @@ impl Wire for RunSummary {
                 read_only: pb.read_only,
                 verify: pb.verify,
                 language: Wire::from_wire(pb.language)?,
+                review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },

@@ -8,7 +8,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::command::Action;
-use tree_agent_contract::{Command, RunId, RunSpec, RunStatus, SearchConfig, Strategy, Timestamp};
+use tree_agent_contract::{
+    Command, ReviewRule, RunId, RunSpec, RunStatus, SearchConfig, Strategy, Timestamp,
+};
 use tree_agent_driver::{Driver, DriverConfig};
 use tree_agent_engine::{Decision, Graph, start};
 use tree_agent_event_gateway::{Config, Gateway, WatchConfig};
@@ -106,6 +108,12 @@ impl Cluster {
         }
         // Half of the runs of each strategy.
         spec.verify = (run_id.0.as_u128() / 3).is_multiple_of(2);
+        // A fifth of them waits for a person, who may never come.
+        spec.review = run_id
+            .0
+            .as_u128()
+            .is_multiple_of(5)
+            .then_some(ReviewRule { goes_on_after_ms: Some(3_000), per_call: None });
         spec.budgets.max_depth = 2;
         spec.budgets.max_nodes = 14;
         spec.budgets.max_wall_clock_ms = 60_000;
@@ -269,7 +277,7 @@ impl Cluster {
             let others = self.drivers.iter().filter(|d| !d.stop.is_cancelled() && d.node.is_healthy());
             let able = others.filter(|d| Some(&d.node.name) != run.owner.as_ref()).count() > 0;
             let called = model.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
-            let rests = run.row.status == RunStatus::Paused && !called;
+            let rests = run.row.status == RunStatus::Paused && !called && !run.is_timed();
             let waits = run.owner.is_none() && (rests || run.not_before > world.now());
             if run.row.status.is_final() || waits || !(stuck || hung) || !able || world.store_is_down() {
                 self.orphans.remove(id);

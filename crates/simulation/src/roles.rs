@@ -209,6 +209,7 @@ impl SimRoles {
                 .collect(),
         });
         PlannerOutput {
+            premises: None,
             homework: None,
             mode: if delegate { PlannerMode::Plan } else { PlannerMode::Execute },
             mode_reason: "because".into(),
@@ -258,6 +259,7 @@ impl SimRoles {
             questions: vec![],
         };
         PlannerOutput {
+            premises: None,
             mode: if done { PlannerMode::Done } else { PlannerMode::Plan },
             mode_reason: "because".into(),
             leaf_decision: None,

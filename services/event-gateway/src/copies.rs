@@ -71,6 +71,7 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         // Another model may be verified by default, and this one not.
         verify: request.verify.or(same_model.then_some(copied.verify)),
         language: or(request.language, &copied.language),
+        review: request.review.or_else(|| copied.review.to_wire()),
     }
 }
 

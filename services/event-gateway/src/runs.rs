@@ -92,18 +92,25 @@ impl RunService for Runs {
         let mut spec = spec(request, caller.user_id, &self.0.maxima)?;
         // What was accepted once stays accepted, whatever has become of its projects and its model's key.
         let accepted = self.0.store.run_of_request(&spec.user_id, &request_id).await;
-        spec.verify = match accepted.map_err(errors::store)? {
+        let (verifies, per_call) = match accepted.map_err(errors::store)? {
             None => {
                 self.0.require(&spec).await?;
-                self.verifies(verify, &spec.model).await
+                let per_call = match spec.review {
+                    Some(_) => self.0.models.describe(&spec.model, MODEL_PATIENCE).await.per_call,
+                    None => None,
+                };
+                (self.verifies(verify, &spec.model).await, per_call)
             }
-            Some(accepted) => match (verify, self.0.store.run(accepted).await) {
-                (Some(verify), _) => verify,
-                (None, Ok(run)) => run.spec.verify,
-                (None, Err(StoreError::NotFound { .. })) => return Err(deleted(accepted)),
-                (None, Err(error)) => return Err(errors::store(error)),
+            Some(accepted) => match self.0.store.run(accepted).await {
+                Ok(run) => {
+                    (verify.unwrap_or(run.spec.verify), run.spec.review.and_then(|review| review.per_call))
+                }
+                Err(StoreError::NotFound { .. }) => return Err(deleted(accepted)),
+                Err(error) => return Err(errors::store(error)),
             },
         };
+        spec.verify = verifies;
+        spec.review.iter_mut().for_each(|review| review.per_call = per_call);
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
         let projection = first_rows(run_id, &started.events)?;
@@ -403,6 +410,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
             "" => language_of(&request.objective).unwrap_or_default().to_owned(),
             given => given.to_owned(),
         },
+        review: taken(&mut checks, from_wire("review", request.review)).flatten(),
         copy_of,
     };
     match spec.validate() {

@@ -66,6 +66,8 @@ export function describe({ body }: Event): string {
       const found = `${met} of ${verification?.criteria.length ?? 0} criteria met, ${doubts} ${doubts === 1 ? 'doubt' : 'doubts'}`;
       return replanReason === undefined ? found : `${found}; asks for another plan: ${clip(replanReason, 100)}`;
     }
+    case 'reviewRequested':
+      return `waits for a person; ${body.value.review?.premises?.assumptions.length ?? 0} assumptions`;
     case 'parentHint':
       return `read ${body.value.documentIds.length} documents, ${body.value.artifactIds.length} artifacts`;
     case 'nodeAggregated':
@@ -122,6 +124,7 @@ export function toneOf({ body }: Event): string {
     case 'toolCallRequested':
       return 'warm';
     case 'nodePaused':
+    case 'reviewRequested':
     case 'nodeStopped':
     case 'callStopped':
       return 'held';

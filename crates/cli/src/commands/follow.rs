@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::event::Event;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::{RunId, RunStatus, RunSummary};
 use tree_agent_engine::Graph;
 
@@ -16,6 +16,7 @@ use self::clock::ServerClock;
 pub(crate) use self::clock::now;
 use super::events::log_line;
 use super::result::{self, RunResult};
+use super::review;
 use crate::client::Client;
 use crate::client::reconnect::Policy;
 use crate::client::watch::{self, End, Update, Wanted};
@@ -104,13 +105,32 @@ pub(crate) async fn follow(
                     screen.end()?;
                     return Ok(Followed::Ended(end));
                 }
-                Some(Ok(update)) => screen.show(context, update)?,
+                Some(Ok(update)) => {
+                    let review = review_at(&update).filter(|_| events != Events::Answer && review::can_ask(context));
+                    screen.show(context, update)?;
+                    if let Some(after_seq) = review {
+                        screen.end()?;
+                        // The question stands below the tree, and nothing is drawn over it.
+                        screen = Screen::None;
+                        if !review::ask(context, client, run, interrupt).await? {
+                            return Ok(Followed::Interrupted);
+                        }
+                        let wanted = Wanted { after_seq, ..Wanted::default() };
+                        screen = Screen::begin(context, client, run, &wanted, events).await?;
+                    }
+                }
                 Some(Err(error)) => return Err(error),
                 None => return Err(CliError::Other("watching the run stopped without a reason".into())),
             },
             _ = frames.tick(), if matches!(screen, Screen::Tree { .. }) => screen.draw()?,
         }
     }
+}
+
+/// The event with which the run waits for a person.
+fn review_at(update: &Update) -> Option<u64> {
+    let Update::Event(event) = update else { return None };
+    matches!(event.body, EventBody::ReviewRequested(_)).then_some(event.seq)
 }
 
 /// Where a followed run is shown.

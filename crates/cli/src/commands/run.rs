@@ -1,12 +1,16 @@
 //! `run`: an objective becomes a run, which is watched to its end.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
 use tokio_util::sync::CancellationToken;
-use tree_agent_contract::{RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy};
+use tree_agent_contract::{
+    ReviewRule, RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy,
+};
 use tree_agent_model::Switch;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::{Wire, budgets_of};
@@ -26,7 +30,7 @@ use crate::complete;
 use crate::context::{Context, interrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::value::{key_value, strategies};
+use crate::value::{duration, key_value, strategies};
 use crate::view::paint::count;
 
 /// Give an objective and get the answer
@@ -62,6 +66,9 @@ pub(crate) struct Run {
     /// Do not have the answer verified
     #[arg(long)]
     no_verify: bool,
+    /// Wait for you once there is a plan; --review=10m goes on by itself after ten minutes
+    #[arg(long, value_name = "AFTER", num_args = 0..=1, require_equals = true, value_parser = duration)]
+    review: Option<Option<Duration>>,
     /// The language of the answer, such as de [default: that of the objective]
     #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
     language: String,
@@ -139,6 +146,7 @@ impl Run {
             strategy: self.strategy,
             read_only: self.read_only,
             language: self.language.clone(),
+            review: self.review()?,
             search: search.clone().map(SearchConfig::from_wire).transpose()?.map(Box::new),
             ..RunSpec::new(self.objective.read(self.estimate)?)
         };
@@ -164,6 +172,17 @@ impl Run {
             Outcome::Left(id) => Ok(leave(context, id)),
             Outcome::NotStarted => Ok(Exit::Interrupted),
         }
+    }
+
+    /// Whether the run waits for a person. In this process nobody but this terminal can answer.
+    fn review(&self) -> Result<Option<ReviewRule>, CliError> {
+        if self.local && self.review == Some(None) && !std::io::stdin().is_terminal() {
+            let text =
+                "--review with --local needs a terminal that can answer, or a time such as --review=10m";
+            return Err(CliError::Usage(text.to_owned()));
+        }
+        let millis = |after: Duration| u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        Ok(self.review.map(|after| ReviewRule { goes_on_after_ms: after.map(millis), per_call: None }))
     }
 
     /// The limits that were given for the strategy. A flag that means nothing to it is an error.
@@ -330,6 +349,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         copy_of: String::new(),
         verify,
         language: spec.language,
+        review: spec.review.to_wire(),
     };
     summary(client.ask(message).await?.run)
 }

@@ -24,6 +24,10 @@ pub(super) fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)
             };
             ("‖", Paint::Warn, format!("paused{}{going_on}", by(&e.author)))
         }
+        EventBody::ReviewRequested(e) => {
+            let assumed = count(e.review.premises.assumptions.len(), "assumption");
+            ("?", Paint::Warn, format!("waits for a review ({assumed}): tree-agent review RUN"))
+        }
         EventBody::NodeResumed(e) => ("▶", Paint::Plain, format!("resumed{}", by(&e.author))),
         EventBody::NodeStopped(e) => {
             let rest = if e.discard { "discarded" } else { "combined" };

@@ -19,6 +19,7 @@ mod doctor;
 mod homework;
 mod import;
 mod proxy;
+mod reviewing;
 #[cfg(target_os = "linux")]
 mod role_ports;
 mod search;

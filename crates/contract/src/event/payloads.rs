@@ -11,6 +11,7 @@ use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, StepId};
 use crate::model::Profile;
 use crate::result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
+use crate::review::Review;
 use crate::role::CallKind;
 use crate::run::{RunSpec, Strategy};
 use crate::search::{PickerPolicy, StepSearch};
@@ -302,6 +303,12 @@ payloads! {
         /// It asks for another plan, and why. Whether there is one is the next event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replan_reason: Option<String>,
+    }
+    /// Payload of `tree.review_requested`. Its node is the root, which is paused until a person resumes it or its time
+    /// has come.
+    ReviewRequested {
+        /// What there is to look at, beside the plan.
+        review: Review,
     }
     /// Payload of `tree.replan_requested`.
     ReplanRequested {

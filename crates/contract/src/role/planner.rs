@@ -13,6 +13,7 @@ use crate::ids::StepId;
 use crate::limits;
 use crate::model::Profile;
 use crate::result::{ResultKind, TreeAgentResult};
+use crate::review::Premises;
 use crate::run::Strategy;
 use crate::search::StepSearch;
 use crate::status::{StepStatus, named_enum};
@@ -148,6 +149,9 @@ pub struct PlannerOutput {
     /// Only in homework, and required there: the plan document, the roll-up, and what is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework: Option<Box<HomeworkDraft>>,
+    /// What the plan rests on, for a person who reviews it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub premises: Option<Premises>,
     /// What goes to the scratchpad.
     pub scratchpad: ScratchpadDraft,
 }
@@ -184,6 +188,9 @@ pub struct PlanInput {
     /// Where the homework stands, if the node does homework.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework: Option<Box<HomeworkBrief>>,
+    /// A person reviews the plan, and wants to know what it rests on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub review: bool,
 }
 
 impl PlannerOutput {
@@ -192,6 +199,7 @@ impl PlannerOutput {
     pub fn validate(&self, prior: &[PriorStep]) -> Result<(), Invalid> {
         let mut c = Checks::default();
         c.text("modeReason", &self.mode_reason, limits::TEXT_BYTES);
+        self.premises.iter().for_each(|premises| premises.check(&mut c));
         self.scratchpad.check(&mut c);
         match (self.mode, &self.plan) {
             (PlannerMode::Plan, None) => {
@@ -208,6 +216,7 @@ impl PlannerOutput {
     pub fn validate_homework(&self, iteration: u32) -> Result<(), Invalid> {
         let mut c = Checks::default();
         c.text("modeReason", &self.mode_reason, limits::TEXT_BYTES);
+        self.premises.iter().for_each(|premises| premises.check(&mut c));
         self.scratchpad.check(&mut c);
         match (self.mode, &self.plan) {
             (PlannerMode::Execute, _) => {

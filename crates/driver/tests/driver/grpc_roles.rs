@@ -48,6 +48,7 @@ impl PlannerService for Scripted {
 
 fn output() -> PlannerOutput {
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
@@ -97,6 +98,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         language: String::new(),
     };
     let input = PlanInput {
+        review: false,
         homework: None,
         call: context,
         existing_plan_summary: String::new(),

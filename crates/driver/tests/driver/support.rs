@@ -139,6 +139,7 @@ fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {
     });
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps: steps.collect() };
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Plan,
         mode_reason: "large".into(),

@@ -46,6 +46,7 @@ fn pieces_of_one_call_stand_together_and_everything_else_on_lines_of_its_own() {
         pad += &written(&run.handle(Input::Update(second, wrote(piece)), later));
     }
     let output = PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
@@ -77,6 +78,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         note(run.handle(Input::Update(key, wrote(&format!("{n} "))), at(ms)), ms);
     }
     let output = PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),
@@ -164,6 +166,7 @@ fn what_has_finished_and_waits_to_be_written_does_not_outlast_the_time_of_the_ru
         run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(100));
     }
     let output = PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "small".into(),

@@ -26,6 +26,7 @@ impl State {
         for edit in &e.edits {
             let Action::SetModel { model } = edit else { continue };
             self.spec.model.clone_from(model);
+            self.spec.review.iter_mut().for_each(|review| review.per_call = None);
             self.control.iter_mut().filter_map(|c| c.steered.as_mut()).for_each(|s| s.model = None);
         }
     }

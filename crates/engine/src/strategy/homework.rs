@@ -29,6 +29,7 @@ use tree_agent_contract::{DocumentId, NodeId, NodeStatus, Outcome, StepId, Strat
 
 use super::bands;
 use super::notes::{self, Rolled};
+use super::review;
 use super::rules::Rules;
 use super::verified;
 use crate::briefing;
@@ -163,6 +164,7 @@ impl Rules for Homework {
                 prior_steps: Vec::new(),
                 earlier_result: None,
                 homework: Some(Box::new(self.0.brief(state, self.0.latest() + 1))),
+                review: review::is_due(state, at),
             })),
             CallKind::Execute => CallInput::Execute(Box::new(self.task(state, at, call))),
             CallKind::Aggregate => CallInput::Aggregate(Box::new(AggregateInput {

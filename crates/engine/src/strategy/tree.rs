@@ -22,6 +22,7 @@ use tree_agent_contract::text::prefix;
 use tree_agent_contract::{NodeId, NodeStatus, Strategy, limits};
 
 use super::bands;
+use super::review;
 use super::rules::Rules;
 use super::verified;
 use crate::briefing;
@@ -125,6 +126,7 @@ impl Rules for Tree {
                 replan_reason: state.control(at).bands().replan_reason.clone().unwrap_or_default(),
                 prior_steps: briefing::prior_steps(state, at),
                 earlier_result: state.node(at).result.as_deref().cloned(),
+                review: review::is_due(state, at),
             })),
             CallKind::Execute => CallInput::Execute(Box::new(ExecuteInput { task: None,
                 call,

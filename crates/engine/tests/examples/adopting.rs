@@ -35,8 +35,11 @@ fn found(is_root: bool, document: &str, topics: &[&str]) -> ResearchOutput {
 
 impl Heir {
     fn new(strategy: Strategy, search: SearchConfig) -> Self {
+        Self::with(RunSpec { strategy, search: Some(Box::new(search)), ..RunSpec::new("find out") })
+    }
+
+    fn with(spec: RunSpec) -> Self {
         let id = RunId(uuid::Uuid::from_u128(9));
-        let spec = RunSpec { strategy, search: Some(Box::new(search)), ..RunSpec::new("find out") };
         let now = Timestamp::from_millis(1_000);
         let log = start(id, spec, now).events;
         Self { run: Run::replay(id, &log).expect("a fresh log replays"), log, sessions: Vec::new(), now }
@@ -224,4 +227,17 @@ fn what_cannot_be_taken_over_is_refused_and_changes_nothing() {
     assert_eq!(heir.adopts("a", &[]), Err(AdoptError::AlreadyBegun));
     let mut tree = Heir::new(Strategy::Tree, SearchConfig { synthesis: false, ..SearchConfig::default() });
     assert_eq!(tree.adopts("", &["A"]), unknown(""), "only a search takes topics over");
+}
+
+#[test]
+fn what_an_earlier_run_has_listed_is_reviewed_before_it_is_researched() {
+    let review = Some(ReviewRule::default());
+    let mut heir = Heir::with(RunSpec { strategy: Strategy::Search, review, ..RunSpec::new("find out") });
+    heir.adopts("", &["A", "B"]).expect("a first level");
+    assert_eq!(heir.begins(), []);
+    assert!(heir.run.rests() && heir.run.graph().nodes()[0].review.is_some());
+    let start = Command::new(command::Action::Resume { node_id: None });
+    heir.log.extend(heir.run.command(&start, heir.now).expect("it goes on").events);
+    assert_eq!(titles(&heir.due()), ["A", "B"]);
+    heir.check();
 }

@@ -37,6 +37,7 @@ pub(super) fn planned(
     let band = BandDraft { index: 0, goal: "find out".into(), parallelizable: true, steps };
     let plan = PlanDraft { summary: "look around".into(), bands: vec![band] };
     CallOutput::Plan(PlannerOutput {
+        premises: None,
         mode,
         mode_reason: "because".into(),
         leaf_decision: None,

@@ -7,6 +7,7 @@ mod forks;
 mod homework;
 mod kept;
 mod leases;
+mod reviewing;
 mod said;
 mod search;
 mod search_steering;
@@ -108,6 +109,7 @@ impl Hand {
 
     fn answers_plan(&mut self, call: &RoleCall, mode: PlannerMode, plan: Option<PlanDraft>) {
         let output = PlannerOutput {
+            premises: None,
             homework: None,
             mode,
             mode_reason: "because".into(),
@@ -546,6 +548,7 @@ fn reasons_stay_on_a_node_after_it_has_moved_on() {
     hand.later(1_000);
     let plan = hand.only();
     let output = PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: "one short look".into(),

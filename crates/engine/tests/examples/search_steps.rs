@@ -33,6 +33,7 @@ fn planned_within(max_depth: u32, searches: &[StepSearch]) -> Hand {
     steps.push(step(steps.len(), None));
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
     let output = PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Plan,
         mode_reason: "wide".into(),
@@ -60,6 +61,7 @@ impl Hand {
         while let Some(at) = calls.iter().position(|call| matches!(call.input, CallInput::Plan(_))) {
             let call = calls.remove(at);
             let output = PlannerOutput {
+                premises: None,
                 homework: None,
                 mode: PlannerMode::Execute,
                 mode_reason: "narrow".into(),

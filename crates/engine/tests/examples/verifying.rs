@@ -18,6 +18,7 @@ fn plan_of(n: usize) -> PlannerOutput {
     let steps = vec![StepDraft::new(StepId::new(format!("p{n}")), format!("step of plan {n}"))];
     let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Plan,
         mode_reason: "wide".into(),

@@ -236,6 +236,7 @@ impl Garden {
             BandDraft { index: b as u32, goal: "more".into(), parallelizable, steps: steps.collect() }
         });
         PlannerOutput {
+            premises: None,
             homework: None,
             mode: if is_leaf { PlannerMode::Execute } else { PlannerMode::Plan },
             mode_reason: "because".into(),

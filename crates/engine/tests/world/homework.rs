@@ -47,6 +47,7 @@ impl World {
             summary: format!("found until iteration {}", brief.iteration),
         };
         PlannerOutput {
+            premises: None,
             mode,
             mode_reason: "because".into(),
             leaf_decision: None,

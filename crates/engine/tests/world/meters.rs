@@ -20,7 +20,8 @@ pub(super) struct Meters {
     largest: BTreeMap<CallKind, Amounts>,
     /// For each exhausted budget, the calls that were in flight then. No other call may use more of it.
     beyond: [Option<BTreeSet<CallKey>>; 3],
-    /// People change the budgets while the run runs, or subtrees have their own, so only the counts are kept.
+    /// People stop the clock or change the budgets while the run runs, or subtrees have their own, so only the counts
+    /// are kept.
     lenient: bool,
     /// Roles keep to their allowance and subtrees have budgets of their own.
     leased: bool,
@@ -41,7 +42,7 @@ fn told(allowance: &Allowance) -> [Option<u64>; 3] {
 
 impl Meters {
     pub(super) fn new(plan: &WorldPlan) -> Self {
-        let lenient = plan.commands > 0 || plan.leases > 0;
+        let lenient = plan.commands > 0 || plan.leases > 0 || plan.review.is_some();
         Self { lenient, leased: plan.leases > 0 && plan.obedient, ..Self::default() }
     }
 

@@ -43,6 +43,7 @@ pub(crate) struct WorldPlan {
     pub(crate) strategy: Strategy,
     /// The answer is verified.
     pub(crate) verify: bool,
+    pub(crate) review: Option<ReviewRule>,
     /// For the strategy `search`, and for steps that are searches.
     pub(crate) search: SearchConfig,
     /// Some steps of plans are searches.
@@ -67,6 +68,7 @@ impl WorldPlan {
             obedient: true,
             strategy: Strategy::Tree,
             verify: false,
+            review: None,
             search: SearchConfig { synthesis: false, ..SearchConfig::default() },
             search_steps: false,
             commands: 0,
@@ -118,9 +120,12 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
         ],
         any::<bool>(),
         any::<bool>(),
+        prop_oneof![3 => Just(None), 1 => prop::option::of(1_000u64..20_000).prop_map(|goes_on_after_ms| {
+            Some(ReviewRule { goes_on_after_ms, per_call: None })
+        })],
     )
         .prop_map(
-            |(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient, verify)| {
+            |(budgets, dice, failures, crash_every, cancel_after, fanout, gone, obedient, verify, review)| {
                 WorldPlan {
                     budgets,
                     dice,
@@ -132,6 +137,7 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                     obedient,
                     strategy: Strategy::Tree,
                     verify,
+                    review,
                     search: SearchConfig { synthesis: false, ..SearchConfig::default() },
                     search_steps: false,
                     commands: 0,
@@ -216,6 +222,7 @@ impl World {
         spec.budgets = plan.budgets.clone();
         spec.strategy = plan.strategy;
         spec.verify = plan.verify;
+        spec.review = plan.review;
         spec.search = Some(Box::new(plan.search.clone()));
         let now = Timestamp::from_millis(1_000_000);
         let start = start(run_id, spec, now);
@@ -274,7 +281,7 @@ impl World {
         self.meters.retain(&self.run);
         for call in self.run.take_due(self.now, usize::MAX) {
             let name = (call.key.node_id, call.key.kind, call.key.round);
-            self.assert_not_paused(call.key.node_id);
+            self.assert_may_begin(&call.key);
             let is_new = !self.accepted.contains(&name);
             assert!(is_new, "finished work is done again: {:?}\n{}", call.key, self.story());
             self.made.insert(name);
@@ -441,6 +448,7 @@ impl World {
         if self.plan.failures > 0 && self.roll() < self.plan.failures / 4 {
             // Breaks the contract: an empty scratchpad.
             let garbage = PlannerOutput {
+                premises: None,
                 homework: None,
                 mode: PlannerMode::Plan,
                 mode_reason: String::new(),
@@ -477,6 +485,7 @@ impl World {
         let searches: Vec<Option<StepSearch>> = (0..bands * fanout).map(|n| self.step_search(n)).collect();
         let budgets: Vec<Option<SubtreeBudget>> = (0..bands * fanout).map(|_| self.step_budget()).collect();
         PlannerOutput {
+            premises: input.review.then(steering::premises),
             homework: None,
             mode: if leaf { PlannerMode::Execute } else { PlannerMode::Plan },
             mode_reason: "because".into(),

@@ -3,10 +3,11 @@
 use proptest::prelude::any;
 use proptest::strategy::Strategy as Generator;
 use tree_agent_contract::command::Action;
+use tree_agent_contract::event::EventBody;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{BandDraft, PlanDraft, StepDraft};
 use tree_agent_contract::*;
-use tree_agent_engine::{Audit, Run};
+use tree_agent_engine::{Audit, CallKey, CallKind, Run};
 
 use super::{World, WorldPlan};
 
@@ -27,6 +28,10 @@ pub(crate) fn steered() -> impl Generator<Value = WorldPlan> {
         failures: if failures { plan.failures } else { 0 },
         ..plan
     })
+}
+
+pub(super) fn premises() -> Premises {
+    Premises { assumptions: vec!["it is so".into()], left_out: vec!["the rest".into()] }
 }
 
 impl World {
@@ -179,14 +184,19 @@ impl World {
         }
     }
 
-    /// No role call is made for a node that is paused, or that is below one.
-    pub(super) fn assert_not_paused(&self, node: NodeId) {
+    /// No role call is made for a node that is paused, or that is below one. Before a person was asked to look at the
+    /// plan, nothing is done but to make it.
+    pub(super) fn assert_may_begin(&self, key: &CallKey) {
         let graph = self.run.graph();
-        let mut next = Some(node);
+        let mut next = Some(key.node_id);
         while let Some(node) = next.and_then(|id| graph.node(id)) {
             assert!(!node.paused, "a call is made for {} below the paused {}", node.title, node.id);
             next = node.parent_id;
         }
+        let plans =
+            key.node_id == self.log[0].node_id && matches!(key.kind, CallKind::Plan | CallKind::Research);
+        let is_asked = || self.log.iter().any(|event| matches!(event.body, EventBody::ReviewRequested(_)));
+        assert!(self.plan.review.is_none() || plans || is_asked(), "{key:?} comes before its review");
     }
 
     /// The log, for people who look for the cause of a failure.

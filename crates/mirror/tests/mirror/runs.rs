@@ -46,6 +46,7 @@ impl Graph {
         };
         let at = Timestamp(1);
         self.0.nodes.push(GraphNode {
+            review: None,
             task: None,
             id,
             parent_id,

@@ -211,7 +211,7 @@ impl<'a> Call<'a> {
                 has_tools && progress.rounds < rounds && progress.repairs < REPAIRS && self.io.may_go_on();
             let schema = R::schema().map(|schema| match provider.compatible() {
                 true if !conceded.contains(&Concession::Bounds) => schema.bounded(bounds),
-                _ => schema.plain(),
+                _ => schema.plain(bounds),
             });
             let able = schema.as_ref().filter(|_| !shares_prefix && facts.schema);
             let (format, given_up) = form(able, &conceded, provider.compatible());

@@ -13,6 +13,7 @@ mod picker;
 mod planner;
 mod research;
 mod returned;
+mod review;
 mod schema;
 mod verifier;
 

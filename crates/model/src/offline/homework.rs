@@ -133,6 +133,7 @@ fn answer(brief: &HomeworkBrief, items: Vec<PlanItem>, steps: Vec<StepDraft>) ->
         items,
     };
     PlannerOutput {
+        premises: None,
         mode,
         leaf_decision: None,
         plan: (mode == PlannerMode::Plan).then(|| PlanDraft { summary, bands: vec![band] }),

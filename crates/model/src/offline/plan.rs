@@ -51,6 +51,7 @@ pub(super) fn width(call: &CallContext) -> usize {
 
 fn execute(reason: &str) -> PlannerOutput {
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: reason.to_owned(),
@@ -159,6 +160,7 @@ fn delegate(sources: Vec<Source>, passages: usize, width: usize, prior: &[PriorS
         bands.last_mut().into_iter().for_each(|band| band.steps.push(step.clone()));
     }
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Plan,
         leaf_decision: Some(LeafDecision {

@@ -19,6 +19,7 @@ pub(super) fn plan(script: &Script, brief: &HomeworkBrief) -> PlannerOutput {
         BandDraft { index: 0, goal: format!("iteration {iteration}"), parallelizable: true, steps: tasks };
     let plan = PlanDraft { summary: format!("Scripted iteration {iteration}"), bands: vec![band] };
     PlannerOutput {
+        premises: None,
         mode,
         mode_reason: format!("iteration {iteration} of {}", script.iterations),
         leaf_decision: None,

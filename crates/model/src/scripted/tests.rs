@@ -50,6 +50,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
 
 fn plan_input(depth: u32) -> PlanInput {
     PlanInput {
+        review: false,
         homework: None,
         call: call("root", depth, 1),
         existing_plan_summary: String::new(),

@@ -100,6 +100,7 @@ fn children() -> Vec<ChildOutcome> {
 async fn the_planner_sees_what_it_should() {
     let provider = Provider::new(vec![text(&direct())]).await;
     let input = PlanInput {
+        review: false,
         homework: None,
         call: context(),
         existing_plan_summary: "Look at each harbour".into(),

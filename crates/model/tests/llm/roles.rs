@@ -284,3 +284,28 @@ async fn a_document_without_a_text_is_made_of_the_summary() {
     let document = outcome.output().artifacts[0].document_markdown.as_deref().unwrap();
     assert_eq!(document, "High water is at noon.\n");
 }
+
+#[tokio::test]
+async fn a_planner_says_what_its_plan_rests_on_if_a_person_reviews_it() {
+    let mut answer = two_steps();
+    answer["review"] = json!({"assumptions": ["Only Europe.", " "], "leftOut": ["Prices."]});
+    let provider = Provider::new(vec![text(&answer), text(&answer), text(&two_steps())]).await;
+    let service = Service::new(&served_by(&provider));
+    let reviewed = PlanInput { review: true, ..plan_input("Compare the parts") };
+    let premises = service.plan(&reviewed).await.output().premises.clone().expect("premises");
+    assert_eq!(
+        (premises.assumptions, premises.left_out),
+        (vec!["Only Europe.".into()], vec!["Prices.".into()])
+    );
+    assert_eq!(service.plan(&plan_input("Compare the parts")).await.output().premises, None);
+    // A plan without them is still one.
+    assert_eq!(service.plan(&reviewed).await.output().mode, PlannerMode::Plan);
+    let asked = provider.asked();
+    let wanted = asked.iter().map(|asked| {
+        let schema = &asked.body["response_format"]["json_schema"]["schema"];
+        let is_required = schema["required"].as_array().is_some_and(|names| names.contains(&json!("review")));
+        assert_eq!(is_required, schema["properties"].get("review").is_some());
+        (is_required, asked.said().contains("A person reviews your decision"))
+    });
+    assert_eq!(wanted.collect::<Vec<_>>(), [(true, true), (false, false), (true, true)]);
+}

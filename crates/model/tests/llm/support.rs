@@ -252,6 +252,7 @@ pub(crate) fn call(title: &str) -> CallContext {
 
 pub(crate) fn plan_input(title: &str) -> PlanInput {
     PlanInput {
+        review: false,
         homework: None,
         call: call(title),
         existing_plan_summary: String::new(),

@@ -70,6 +70,7 @@ impl Runner {
         let mut children: Vec<ChildOutcome> = Vec::new();
         let reason = loop {
             let input = PlanInput {
+                review: false,
                 call: self.homework_call(root, &self.objective, 0),
                 existing_plan_summary: String::new(),
                 replan_reason: String::new(),

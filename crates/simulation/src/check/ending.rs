@@ -44,7 +44,8 @@ pub(crate) fn check_ending(world: &World, views: &[View]) -> Vec<String> {
         if quiet && run.row.status != RunStatus::Completed {
             note(format!("ended as {} though nothing went wrong", run.row.status));
         }
-        if quiet && run.log.iter().any(|(epoch, _)| *epoch > 1) {
+        // One that has waited for a person is claimed again.
+        if quiet && run.spec.review.is_none() && run.log.iter().any(|(epoch, _)| *epoch > 1) {
             note("changed hands though nothing went wrong".into());
         }
     }

@@ -69,7 +69,7 @@ impl Model {
         free.retain_mut(|(uncalled, _, _, id)| {
             let waited_for = self.commands.range((*id, 0)..=(*id, i64::MAX)).next().is_some();
             let Some(run) = self.runs.get(id) else { return false };
-            let paused = run.row.status == RunStatus::Paused && !waited_for;
+            let paused = run.row.status == RunStatus::Paused && !waited_for && !run.is_timed();
             let rests = run.owner.is_none() && (paused || run.not_before > now);
             *uncalled |= called == 0;
             let waits = *uncalled && run.owner.is_none();

@@ -111,6 +111,11 @@ pub struct StoredDriver {
 }
 
 impl StoredRun {
+    /// Its review ends by itself.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.spec.review.is_some_and(|review| review.goes_on_after_ms.is_some())
+    }
+
     /// A run with this root of which nothing else is known.
     pub(crate) fn new(root: NodeId) -> Self {
         Self {

@@ -82,6 +82,7 @@ impl Roles for SlowRoles {
                 let band =
                     BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps: steps.collect() };
                 CallOutput::Plan(PlannerOutput {
+                    premises: None,
                     homework: None,
                     mode: if is_leaf { PlannerMode::Execute } else { PlannerMode::Plan },
                     mode_reason: "large".into(),

@@ -70,6 +70,8 @@ const HOUR: i64 = 3_600_000_000;
 const INFINITY: i64 = i64::MAX;
 
 /// A command waits for the run.
+/// A run whose review ends by itself.
+const TIMED: &str = "spec ->> '$.review.goesOnAfterMs' IS NOT NULL";
 const WAITED_FOR: &str = "EXISTS (SELECT 1 FROM tree_agent_commands c WHERE c.run_id = tree_agent_runs.id)";
 
 /// Failures since the last progress.
@@ -144,7 +146,7 @@ impl Leases for EmbeddedStore {
                 tx,
                 &format!(
                     "SELECT id, epoch, head_seq, {FAILURES} FROM tree_agent_runs \
-                     WHERE (status IN ('queued', 'running') OR status = 'paused' AND {WAITED_FOR}) \
+                     WHERE (status IN ('queued', 'running') OR status = 'paused' AND ({WAITED_FOR} OR {TIMED})) \
                      AND (lease_expires_at IS NULL OR lease_expires_at < {INFINITY}) \
                      AND not_before <= ?1 AND (lease_expires_at IS NULL OR lease_expires_at < ?1) \
                      AND id NOT IN (SELECT id FROM temp.runs_set_aside) \

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tree_agent_contract::command::Action;
-use tree_agent_contract::{Command, Refusal, RefusalKind, Reply, RunId, RunStatus};
-use tree_agent_store::{Answer, AppendOutcome, RunAppend, Sent, StoreError};
+use tree_agent_contract::{Command, Refusal, RefusalKind, Reply, ReviewRule, RunId, RunSpec, RunStatus};
+use tree_agent_store::{Answer, AppendOutcome, NewRun, RunAppend, Sent, StoreError};
 
-use crate::fixture::{Fixture, append, claim, run_id, run_row};
+use crate::fixture::{Fixture, append, claim, new_run, run_id, run_row};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -160,4 +160,25 @@ pub async fn a_paused_run_is_claimed_only_for_a_command(f: Fixture) {
     let held = f.store.claim("b", term, 8, 8, 8).await.unwrap()[0];
     f.store.quarantine(run, held.epoch, LONG).await.unwrap();
     assert_eq!(f.store.claim("b", term, 8, 8, 8).await.unwrap(), []);
+}
+
+pub async fn a_paused_run_that_waits_for_a_review_is_claimed_when_its_time_has_come(f: Fixture) {
+    let review = Some(ReviewRule { goes_on_after_ms: Some(1_000), per_call: None });
+    let new = new_run(1);
+    let spec = RunSpec { review, ..new.spec.clone() };
+    f.store.create_run(NewRun { spec, ..new }).await.unwrap();
+    let term = f.store.begin_term("a", LONG).await.unwrap().number;
+    let held = f.store.claim("a", term, 8, 8, 8).await.unwrap()[0];
+    f.store.append([paused(held.run_id, held.epoch, 2)].into()).await.unwrap();
+    // Its driver may not have said when that is.
+    f.store.release(&[(held.run_id, held.epoch)]).await.unwrap();
+    let held = f.store.claim("a", term, 8, 8, 8).await.unwrap()[0];
+    f.store.quarantine(held.run_id, held.epoch, LONG).await.unwrap();
+    assert_eq!(f.store.claim("a", term, 8, 8, 8).await.unwrap(), []);
+    // A command comes first, as always.
+    f.store.send_command(held.run_id, pause("r")).await.unwrap();
+    let held = f.store.claim("a", term, 0, 0, 8).await.unwrap()[0];
+    f.store.quarantine(held.run_id, held.epoch, Duration::from_millis(1)).await.unwrap();
+    let again = async { while f.store.claim("a", term, 8, 8, 0).await.unwrap().is_empty() {} };
+    tokio::time::timeout(LONG, again).await.expect("it is claimed again");
 }

@@ -19,6 +19,7 @@ import {
   subtreeBudget,
   tidy,
   time,
+  review,
   verification,
 } from './wire';
 
@@ -98,14 +99,15 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         startedAt: starts ? at : node.startedAt,
         // A node that has ended is not paused any more.
         paused: FINAL.has(status) ? undefined : node.paused,
+        review: FINAL.has(status) ? undefined : node.review,
       });
     }
     case 'nodeCompleted': {
-      const { message: _, paused: __, ...rest } = node;
+      const { message: _, paused: _p, review: _r, ...rest } = node;
       return { ...rest, status: 'completed', outcome: outcome(body.value.outcome), endedAt: at };
     }
     case 'nodeFailed': {
-      const { message: _, paused: __, ...rest } = node;
+      const { message: _, paused: _p, review: _r, ...rest } = node;
       return { ...rest, status: 'failed', error: body.value.error, endedAt: at };
     }
     case 'planCreated':
@@ -174,6 +176,8 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'answerVerified':
       if (body.value.verification === undefined) return node;
       return { ...node, verification: verification(body.value.verification) };
+    case 'reviewRequested':
+      return body.value.review === undefined ? node : { ...node, review: review(body.value.review) };
     case 'usageRecorded':
       return wrote(node, body.value.purpose, body.value.model);
     case 'sessionForked':
@@ -183,7 +187,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'nodePaused':
       return { ...node, paused: true };
     case 'nodeResumed': {
-      const { paused: _, ...rest } = node;
+      const { paused: _p, review: _r, ...rest } = node;
       return rest;
     }
     case 'nodeStopped':

@@ -255,6 +255,19 @@ export interface Task {
   branchId: string;
 }
 
+/** What a person is asked to look at, beside the plan. */
+export interface Review {
+  readonly assumptions: string[];
+  readonly leftOut: string[];
+  /** The most that the run can use. Absent for no limit. */
+  readonly nodes: number;
+  readonly calls: number;
+  readonly tokens?: number;
+  readonly costMicros?: number;
+  /** Milliseconds since 1970. Absent for never. */
+  readonly goesOnAt?: number;
+}
+
 /** One node. It is immutable: an event that changes it creates a new one, so past states stay valid. */
 export interface GraphNode {
   readonly id: string;
@@ -279,6 +292,8 @@ export interface GraphNode {
   readonly lastTool?: ToolActivity;
   readonly plan?: Plan;
   readonly result?: Result;
+  /** Only of the root, until it goes on. */
+  readonly review?: Review;
   /** Only of the root, about its latest answer. */
   readonly verification?: Verification;
   readonly artifacts: Artifact[];

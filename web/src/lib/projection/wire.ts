@@ -22,6 +22,7 @@ import {
 } from '../../gen/treeagent/v1/common_pb';
 import type { ArtifactCreated, LeafPicked, NodeSkipped } from '../../gen/treeagent/v1/events_pb';
 import type { GraphTopic } from '../../gen/treeagent/v1/graph_pb';
+import type { Review as PbReview } from '../../gen/treeagent/v1/review_pb';
 import type {
   Graph,
   GraphArtifact,
@@ -43,6 +44,7 @@ import type {
   Plan,
   Profile,
   Result,
+  Review,
   Role,
   RunStatus,
   StepSearch,
@@ -108,6 +110,20 @@ export function verification(v: PbVerification): Verification {
     criteria: criteria.length > 0 ? criteria : undefined,
     doubts: doubts.length > 0 ? doubts : undefined,
     notChecked: v.notChecked,
+  });
+}
+
+export function review({ premises, estimate: e, goesOnAt }: PbReview): Review {
+  const amount = (n: bigint | undefined): number | undefined => (n === undefined ? undefined : Number(n));
+  const calls = [e?.planCalls, e?.executeCalls, e?.aggregateCalls, e?.researchCalls, e?.pickCalls, e?.verifyCalls];
+  return tidy<Review>({
+    assumptions: premises?.assumptions ?? [],
+    leftOut: premises?.leftOut ?? [],
+    nodes: Number(e?.nodes ?? 0n),
+    calls: calls.reduce((sum, n) => sum + Number(n ?? 0n), 0),
+    tokens: amount(e?.tokens),
+    costMicros: amount(e?.costMicros),
+    goesOnAt: goesOnAt && time(goesOnAt),
   });
 }
 
@@ -256,6 +272,7 @@ function node(n: PbGraphNode): GraphNode {
     plan: n.plan && plan(n.plan),
     result: n.result && result(n.result),
     verification: n.verification && verification(n.verification),
+    review: n.review && review(n.review),
     artifacts: n.artifacts.map(artifact),
     writtenBy: n.writtenBy.length > 0 ? n.writtenBy.map(({ purpose, model }) => ({ purpose, model })) : undefined,
     usage: usage(n.usage),

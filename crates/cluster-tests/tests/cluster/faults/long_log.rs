@@ -41,6 +41,7 @@ impl Roles for Chatter {
         let steps = (0..STEPS).map(step).collect();
         let band = BandDraft { index: 0, goal: "all".into(), parallelizable: true, steps };
         Ok(CallOutput::Plan(PlannerOutput {
+            premises: None,
             homework: None,
             mode: PlannerMode::Plan,
             mode_reason: "large".into(),

@@ -75,6 +75,8 @@ struct Refused {
 #[derive(Serialize)]
 struct View {
     call: Call,
+    /// A person reviews the tasks.
+    review: bool,
     limits: Limits,
     survey: Survey,
     /// Why the finished answer was not enough.
@@ -144,6 +146,7 @@ pub(in crate::llm) fn planner(
     }
     let mut view = View {
         call: Call::of(&input.call, trimmer),
+        review: input.review,
         limits: Limits {
             iteration: brief.iteration,
             iterations: brief.max_iterations,

@@ -126,6 +126,8 @@ struct Step {
 #[derive(Serialize)]
 struct PlannerView {
     call: Call,
+    /// A person reviews the decision.
+    review: bool,
     budgets: Limits,
     leaf_children: bool,
     survey: Survey,
@@ -165,6 +167,7 @@ pub(in crate::llm) fn planner(
     let mut view = PlannerView {
         steps,
         call: Call::of(&input.call, trimmer),
+        review: input.review,
         budgets: Limits {
             max_depth: budgets.max_depth,
             max_bands_per_plan: budgets.max_bands_per_plan,

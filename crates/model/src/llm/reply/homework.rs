@@ -11,6 +11,7 @@ use tree_agent_contract::role::{BandDraft, PlanDraft, PlanInput, PlannerMode, Pl
 use tree_agent_contract::{Profile, ResultKind, StepId, limits};
 
 use super::planner::{DeliverableReply, Notes, ProfileReply, StepBudget};
+use super::review::{ReviewReply, premises};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as};
 
@@ -21,6 +22,7 @@ use super::{Reply, contract_errors, cut, line, object, read_as};
 #[allow(dead_code, reason = "only its schema is used: answers are read by their mode, for clearer errors")]
 pub(in crate::llm) struct HomeworkReply {
     decision: Decision,
+    review: Option<ReviewReply>,
 }
 
 impl HomeworkReply {
@@ -170,12 +172,15 @@ impl Reply for HomeworkReply {
 
     fn read(text: &str, input: &PlanInput, shown: bool) -> Result<PlannerOutput, Vec<String>> {
         let iteration = input.homework.as_ref().map_or(1, |brief| brief.iteration);
-        let decision = decision(object(text)?, iteration > 1)?;
-        let output = match decision["mode"].as_str() {
+        let mut object = object(text)?;
+        let premises = premises(&mut object).filter(|_| input.review);
+        let decision = decision(object, iteration > 1)?;
+        let mut output = match decision["mode"].as_str() {
             Some("plan") => plans(read_as(decision, &PLAN)?, shown),
             Some("done") => is_done(read_as(decision, &DONE)?, shown),
             _ => return Err(vec!["mode: must be \"plan\" or \"done\"".to_owned()]),
         };
+        output.premises = premises;
         output.validate_homework(iteration).map_err(|invalid| contract_errors(&invalid))?;
         Ok(output)
     }
@@ -209,6 +214,7 @@ fn plans(reply: Plan, shown: bool) -> PlannerOutput {
     let steps = tasks.into_iter().enumerate().map(|(i, task)| step(i, task)).collect();
     let band = BandDraft { index: 0, goal: goal.clone(), parallelizable: true, steps };
     PlannerOutput {
+        premises: None,
         mode: PlannerMode::Plan,
         mode_reason: cut(&reply.mode_reason, limits::TEXT_BYTES),
         leaf_decision: None,
@@ -236,6 +242,7 @@ fn is_done(reply: Done, shown: bool) -> PlannerOutput {
     let reason = cut(&reply.mode_reason, limits::TEXT_BYTES);
     let outcome = format!("**Done:** {}", line(&reason, 1_000));
     PlannerOutput {
+        premises: None,
         mode: PlannerMode::Done,
         mode_reason: reason,
         leaf_decision: None,

@@ -13,6 +13,7 @@ use tree_agent_contract::role::{
 use tree_agent_contract::{Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, limits};
 
 use super::super::material;
+use super::review::{ReviewReply, premises};
 use super::schema::Schema;
 use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
 
@@ -23,6 +24,7 @@ use super::{Reply, contract_errors, cut, line, object, read_as, scratchpad};
 #[allow(dead_code, reason = "only its schema is used: answers are read by their mode, for clearer errors")]
 pub(in crate::llm) struct PlannerReply {
     decision: Decision,
+    review: Option<ReviewReply>,
 }
 
 #[derive(Debug, JsonSchema)]
@@ -254,13 +256,15 @@ impl Reply for PlannerReply {
     }
 
     fn read(text: &str, input: &PlanInput, shown: bool) -> Result<PlannerOutput, Vec<String>> {
-        let object = object(text)?;
+        let mut object = object(text)?;
+        let premises = premises(&mut object).filter(|_| input.review);
         let decision = decision(object)?;
-        let output = match decision["mode"].as_str() {
+        let mut output = match decision["mode"].as_str() {
             Some("execute") => executes(read_as(decision, &EXECUTE)?, shown),
             Some("plan") => plans(read_as(decision, &PLAN)?, input, shown)?,
             _ => return Err(vec!["mode: must be \"execute\" or \"plan\"".to_owned()]),
         };
+        output.premises = premises;
         output.validate(&input.prior_steps).map_err(|invalid| contract_errors(&invalid))?;
         Ok(output)
     }
@@ -311,6 +315,7 @@ fn executes(reply: Execute, shown: bool) -> PlannerOutput {
     let reason = cut(&reply.mode_reason, limits::TEXT_BYTES);
     let outcome = format!("**Executes directly:** {}", line(&reason, 1_000));
     PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Execute,
         mode_reason: reason,
@@ -342,6 +347,7 @@ fn plans(reply: Plan, input: &PlanInput, shown: bool) -> Result<PlannerOutput, V
         let reason = cut(&format!("{reason} ({why}, so it is executed directly)"), limits::TEXT_BYTES);
         let outcome = format!("**Executes directly:** {}", line(&reason, 1_000));
         return Ok(PlannerOutput {
+            premises: None,
             homework: None,
             mode: PlannerMode::Execute,
             mode_reason: reason,
@@ -353,6 +359,7 @@ fn plans(reply: Plan, input: &PlanInput, shown: bool) -> Result<PlannerOutput, V
     let summary = cut(&reply.plan.summary, limits::TEXT_BYTES);
     remarks.insert(0, format!("**Plans** {steps} steps in {} bands: {}", bands.len(), line(&summary, 1_000)));
     Ok(PlannerOutput {
+        premises: None,
         homework: None,
         mode: PlannerMode::Plan,
         mode_reason: reason,

@@ -29,6 +29,8 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) least_steps: u32,
     /// The only decision of a planner that makes sense, by its place in the schema.
     pub(in crate::llm) decision: Option<usize>,
+    /// A planner says what its decision rests on.
+    pub(in crate::llm) review: bool,
     /// Topics below a topic.
     pub(in crate::llm) children: u32,
     /// Tokens of an answer.
@@ -72,8 +74,8 @@ impl Schema {
     }
 
     /// The schema for providers that enforce it.
-    pub(in crate::llm) fn plain(&self) -> Value {
-        self.plain.clone()
+    pub(in crate::llm) fn plain(&self, bounds: Bounds) -> Value {
+        reviewed(self.plain.clone(), bounds.review)
     }
 
     /// The schema for any other server, whose models may be weak. Everything has a bound, because small models
@@ -82,7 +84,7 @@ impl Schema {
     pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
         /// Servers that compile schemas to grammars refuse longer repetitions.
         const LONGEST_REPETITION: u64 = 1_900;
-        let mut schema = self.bounded.clone();
+        let mut schema = reviewed(self.bounded.clone(), bounds.review);
         walk(&mut schema, &mut |object| {
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
                 if let (Some(only), Some(decision)) = (bounds.decision, properties.get_mut("decision")) {
@@ -107,6 +109,19 @@ impl Schema {
         });
         schema
     }
+}
+
+/// Requires what a decision rests on where the schema knows that, or leaves it out.
+fn reviewed(mut schema: Value, is_reviewed: bool) -> Value {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
+    if !is_reviewed {
+        properties.remove("review");
+    } else if properties.contains_key("review")
+        && let Some(Value::Array(required)) = schema.get_mut("required")
+    {
+        required.push("review".into());
+    }
+    schema
 }
 
 /// Calls `each` for every object of `value`, the outer before the inner.

@@ -94,6 +94,7 @@ fn planned(is_root: bool) -> PlannerOutput {
         steps: steps.iter().enumerate().map(|placed| step(b, placed)).collect(),
     };
     PlannerOutput {
+        premises: None,
         mode: if is_root { PlannerMode::Plan } else { PlannerMode::Execute },
         mode_reason: "because of its size".into(),
         leaf_decision: None,
