@@ -1,8 +1,8 @@
 //! Group commit: while one append is in flight, the next batch fills.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::health::DriverHealth;
@@ -122,7 +122,7 @@ impl Committer {
         let receiver = Arc::new(Mutex::new(receiver));
         tasks.spawn(publisher(fanout, to_publish));
         let (locked, set_aside) = mpsc::unbounded_channel();
-        let lane = Lane { store, config, stats, receiver, publish, locked, stop };
+        let lane = Lane { store, config, stats, receiver, publish, locked, refusal: health.refusal(), stop };
         for _ in 0..config.lanes.max(1) {
             let (lane, alive) = (lane.clone(), health.lane());
             tasks.spawn(async move {
@@ -159,6 +159,8 @@ struct Lane {
     publish: mpsc::Sender<Vec<(Topic, Bytes)>>,
     /// Appends of runs whose rows another client of the database holds locked.
     locked: mpsc::UnboundedSender<Pending>,
+    /// Why the store takes no append now.
+    refusal: Arc<std::sync::Mutex<Option<String>>>,
     stop: CancellationToken,
 }
 
@@ -249,6 +251,12 @@ impl Lane {
             if matches!(outcome, Ok(Err(_))) {
                 waiting.iter().for_each(|(_, progress, _)| progress.beat());
             }
+            let refusal = match &outcome {
+                // The first failure may be a matter of a moment.
+                Ok(Err(error)) if attempt > 0 => Some(error.to_string()),
+                _ => None,
+            };
+            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
             let error = match outcome {
                 Ok(Err(error)) if error.is_transient() && !error.is_locked() => error,
                 Ok(known) => return known,
@@ -330,6 +338,7 @@ mod tests {
             receiver: Arc::new(Mutex::new(receiver)),
             publish: mpsc::channel(1).0,
             locked: mpsc::unbounded_channel().0,
+            refusal: Arc::default(),
             stop: CancellationToken::new(),
         };
         for _ in 0..40 {

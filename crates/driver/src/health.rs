@@ -18,6 +18,8 @@ pub struct DriverHealth {
     patience: Duration,
     lanes: usize,
     lanes_alive: Arc<AtomicUsize>,
+    /// Why the store takes no append now.
+    refusal: Arc<Mutex<Option<String>>>,
     /// Runs that could neither be driven nor ended, and until when that counts unless it happens again.
     undrivable: Mutex<BTreeMap<RunId, Instant>>,
 }
@@ -30,11 +32,13 @@ impl DriverHealth {
             patience,
             lanes,
             lanes_alive: Arc::default(),
+            refusal: Arc::default(),
             undrivable: Mutex::default(),
         }
     }
 
-    /// The reason why the driver writes or claims nothing: a lane has died, or the loop is stuck.
+    /// The reason why the driver writes or claims nothing: a lane has died, the store takes no append, such as with a
+    /// full disk, or the loop is stuck.
     pub fn check(&self) -> Result<(), String> {
         self.check_at(self.born.elapsed())
     }
@@ -49,9 +53,12 @@ impl DriverHealth {
             return Err(format!("its loop has made no progress for {} s", age.as_secs()));
         }
         let alive = self.lanes_alive.load(Ordering::Relaxed);
-        match alive == self.lanes {
-            true => Ok(()),
-            false => Err(format!("{alive} of {} commit lanes are alive; restart this service", self.lanes)),
+        if alive != self.lanes {
+            return Err(format!("{alive} of {} commit lanes are alive; restart this service", self.lanes));
+        }
+        match &*self.refusal.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(refusal) => Err(format!("nothing can be written: {refusal}")),
+            None => Ok(()),
         }
     }
 
@@ -78,6 +85,11 @@ impl DriverHealth {
 
     pub(crate) fn record_progress(&self) {
         self.beat.store((self.born.elapsed().as_millis() as u64).max(1), Ordering::Relaxed);
+    }
+
+    /// Where the lanes say why the store takes no append.
+    pub(crate) fn refusal(&self) -> Arc<Mutex<Option<String>>> {
+        self.refusal.clone()
     }
 
     /// Counts a lane while the guard lives.
@@ -118,6 +130,9 @@ mod tests {
         assert_eq!(health.check(), Ok(()));
         let later = health.born.elapsed() + Duration::from_secs(11);
         assert!(health.check_at(later).unwrap_err().contains("has made no progress"));
+        *health.refusal().lock().unwrap() = Some("the disk is full".into());
+        assert_eq!(health.check(), Err("nothing can be written: the disk is full".into()));
+        *health.refusal().lock().unwrap() = None;
         drop(first);
         assert!(health.check().unwrap_err().contains("1 of 2 commit lanes"));
         drop(second);

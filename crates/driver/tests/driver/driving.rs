@@ -178,11 +178,15 @@ async fn a_store_that_was_away_is_waited_for() {
     roles.wait_for_held(2).await;
     unreliable.down.store(true, Ordering::SeqCst);
     roles.open_gate();
-    tokio::time::timeout(Duration::from_secs(1), ended(&*store, run))
-        .await
-        .expect_err("nothing can be written");
+    let seen = async {
+        while !driver.health.check().is_err_and(|why| why.starts_with("nothing can be written: ")) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is seen");
     unreliable.down.store(false, Ordering::SeqCst);
     assert_eq!(ended(&*store, run).await.status, RunStatus::Completed);
+    assert_eq!(driver.health.check(), Ok(()));
     assert!(completions(&log(&*store, run).await).values().all(|&n| n == 1));
     driver.stop().await;
 }
