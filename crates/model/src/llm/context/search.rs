@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use serde::Serialize;
+use tree_agent_contract::language::language;
 use tree_agent_contract::role::{
     CallContext, OfferedLeaf, PickInput, ResearchForm, ResearchInput, RoleError,
 };
@@ -27,6 +28,8 @@ struct TopicView {
     objective: String,
     reason: String,
     siblings: String,
+    /// The English name of the language of the run; empty if nobody knows.
+    language: &'static str,
     max_children: u32,
     /// The schema of the frontmatter, for what stands before the prompt.
     frontmatter: Option<String>,
@@ -60,6 +63,7 @@ impl TopicView {
                 _ => String::new(),
             },
             siblings: trimmer.summary(&siblings.join("\n")),
+            language: language(&input.call.language).map_or("", |language| language.name),
             max_children: input.max_children,
             frontmatter: input.frontmatter_schema.as_ref().and_then(|s| serde_json::to_string(s).ok()),
         }
