@@ -39,7 +39,7 @@ pub(super) struct SearchArgs {
     #[arg(long, value_name = "FILE")]
     root_prompt: Option<PathBuf>,
     /// A prompt for documents; it may name {{title}}, {{slug}}, {{path}}, {{parents}}, {{depth}}, {{status}},
-    /// {{objective}}, {{siblings}}, {{schema}}, {{max_children}}, and ask {{#if depth = 1}}…{{else}}…{{/if}}
+    /// {{objective}}, {{siblings}}, {{schema}}, {{max_children}}, and ask {% if depth < 3 %}…{% else %}…{% endif %}
     #[arg(long, value_name = "FILE")]
     document_prompt: Option<PathBuf>,
     /// A prompt for the topics below a topic; it may name the same
@@ -177,7 +177,7 @@ mod tests {
             ("--children-prompt", "long", &vec![b'x'; PROMPT_BYTES + 1][..], "larger than 65536 bytes"),
             ("--picker-prompt", "latin1", &[0xe9][..], "UTF-8"),
             ("--picker-prompt", "unknown", b"{{outlines}}", "has no value for {{outlines}}"),
-            ("--root-prompt", "open", b"{{#if slug}}", "a condition that cannot be read"),
+            ("--root-prompt", "open", b"{% if slug %}", "cannot be read in line 1"),
             ("--frontmatter-schema", "list.json", b"[]", "it is not a JSON object"),
             ("--frontmatter-schema", "cut.json", b"{\n\"a\":", "line 2 column 4"),
             ("--frontmatter-schema", "bad.json", br#"{"type": "array"}"#, "it is not a JSON Schema"),

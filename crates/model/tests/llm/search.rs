@@ -229,11 +229,11 @@ async fn topics_that_cannot_be_read_are_repaired_and_then_retried() {
 #[tokio::test]
 async fn prompts_of_the_user_take_the_place_of_ours() {
     let prompts = SearchPrompts {
-        document: Some("Write about {{title}} ({{ path }}) for {{objective}}. {{siblings}} {{other}}".into()),
+        document: Some("Write about {{title}} ({{ path }}) for {{objective}}. {{siblings}}".into()),
         children: Some(
-            "Below {{title}}{{#if depth > 1}} of {{parents}}{{/if}}, at most {{max_children}}?".into(),
+            "Below {{title}}{% if depth > 1 %} of {{parents}}{% endif %}, at most {{max_children}}?".into(),
         ),
-        root: Some("{{#if parents}}Below {{parents}}{{else}}All of {{objective}}{{/if}}".into()),
+        root: Some("{% if parents %}Below {{parents}}{% else %}All of {{objective}}{% endif %}".into()),
         picker: None,
     };
     let of_root = ResearchInput { prompts: prompts.clone(), ..root() };
@@ -244,7 +244,7 @@ async fn prompts_of_the_user_take_the_place_of_ours() {
     let asked = provider.asked();
     assert_eq!(
         asked[0].last(),
-        "Write about {{objective}} (Tides › Spring tides) for How do tides work?. - Neap tides {{other}}"
+        "Write about {{objective}} (Tides › Spring tides) for How do tides work?. - Neap tides"
     );
     let children = asked[1].last();
     assert!(
