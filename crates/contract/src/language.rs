@@ -2,6 +2,7 @@
 //! itself; what we add to it comes from this table, which falls back to English.
 
 use crate::error::Checks;
+use crate::text::fill_places;
 
 /// A language that a run can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +124,7 @@ pub fn translate<'t>(language: &str, text: &'t str) -> &'t str {
 impl Sentence {
     /// The sentence in `language`, with each `{}` filled in turn.
     pub fn of(self, language: &str, filled: &[&str]) -> String {
-        let mut parts = self.text(language).split("{}");
-        let mut text = parts.next().unwrap_or_default().to_owned();
-        for (part, value) in parts.zip(filled) {
-            text.push_str(value);
-            text.push_str(part);
-        }
-        text
+        fill_places(self.text(language), filled)
     }
 }
 

@@ -215,7 +215,7 @@ impl SearchCounts {
     /// What a search has done, as users read it.
     pub fn sentence(&self) -> String {
         let [expanded, leaves, skipped] = [self.expanded, self.leaves, self.skipped].map(|n| n.to_string());
-        Message::COMPLETE.with(&[("expanded", &expanded), ("leaves", &leaves), ("skipped", &skipped)])
+        Message::COMPLETE.with(&[&expanded, &leaves, &skipped])
     }
 }
 

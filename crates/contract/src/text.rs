@@ -82,6 +82,17 @@ pub fn one_line(text: &str) -> String {
     line
 }
 
+/// `text` with what stands in braces replaced by `values`, each in turn. What a value contains is not replaced again.
+pub(crate) fn fill_places(text: &str, values: &[&str]) -> String {
+    let mut pieces = text.split('{');
+    let mut filled = pieces.next().unwrap_or_default().to_owned();
+    for (piece, value) in pieces.zip(values) {
+        filled.push_str(value);
+        filled.push_str(piece.split_once('}').map_or(piece, |(_, rest)| rest));
+    }
+    filled
+}
+
 /// A number and its noun: `1 node`, `2 nodes`.
 pub fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })

@@ -114,27 +114,7 @@ fn notes() -> ScratchpadDraft {
 }
 
 fn result(title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
-    let artifact = ArtifactDraft {
-        r#type: DraftType::Document,
-        label: "findings".into(),
-        title: Some(format!("Findings: {title}")),
-        document_markdown: Some("found".into()),
-        json_payload: None,
-        is_primary: true,
-        citations: Vec::new(),
-        uncited: None,
-    };
-    let result = ResultDraft {
-        kind: ResultKind::Document,
-        summary: "x".repeat(300),
-        success_assessment: None,
-        primary_artifact_label: Some("findings".into()),
-        parent_hint: ParentHintDraft {
-            hint_type: HintType::ReadDocuments,
-            artifact_labels: vec!["findings".into()],
-        },
-        key_findings: Vec::new(),
-        gaps: Vec::new(),
-    };
+    let artifact = ArtifactDraft::document("findings", format!("Findings: {title}"), "found");
+    let result = ResultDraft::new(ResultKind::Document, "x".repeat(300), "findings");
     (vec![artifact], result)
 }

@@ -33,6 +33,7 @@ pub(crate) fn context(
     // A subtree is told its own limits.
     let [max_tokens, max_cost_micros, max_tool_calls] = state.limits_of(at);
     let budgets = Budgets { max_tokens, max_cost_micros, max_tool_calls, ..spec.budgets.clone() };
+    let made = state.control(at).earlier_calls.iter().filter(|tool| tool.is_made);
     CallContext {
         run_id,
         node_id: node.id,
@@ -59,7 +60,7 @@ pub(crate) fn context(
         answers: Some(answer_use(state, at, attempt)),
         siblings: sibling_findings(state, at, kind),
         language: spec.language.clone(),
-        earlier_calls: state.control(at).earlier_calls.clone(),
+        earlier_calls: made.map(|tool| tool.call.clone()).collect(),
     }
 }
 

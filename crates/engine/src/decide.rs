@@ -9,7 +9,7 @@ mod result;
 use tree_agent_contract::answers::CACHED_CALLS;
 use tree_agent_contract::event::*;
 use tree_agent_contract::role::{
-    CallKind, ResearchOutput, ResultDraft, RoleError, RoleErrorKind, RoleUpdate, Synthesis,
+    AggregatorOutput, CallKind, ResearchOutput, RoleError, RoleErrorKind, RoleUpdate, Synthesis,
 };
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{NodeId, NodeStatus, Role, Timestamp, limits};
@@ -130,56 +130,34 @@ impl<'a> Decider<'a> {
     /// The node at `at` shows a status and needs no other role call than before: the same while it is at work, none
     /// while it delegates or waits.
     pub(crate) fn status(&mut self, at: usize, status: NodeStatus, message: Option<String>) {
-        self.status_of_attempt(at, status, message, None);
+        self.show(at, NodeStatusChanged { message, ..self.shown(at, status) });
     }
 
     /// The node at `at` needs a new role call.
     pub(crate) fn need(&mut self, at: usize, kind: CallKind, message: Option<String>) {
-        self.need_because(at, kind, message, None);
-    }
-
-    /// As [`need`](Self::need), of a node that is this far, from 0 to 1.
-    pub(crate) fn need_at(&mut self, at: usize, kind: CallKind, message: Option<String>, progress: f64) {
-        let (why, shown) = (lasting(message.as_deref()), self.shown(at, at_work(kind)));
-        let progress = Some(progress);
-        self.emit(at, NodeStatusChanged { message, call: Some(kind), why, progress, ..shown });
-    }
-
-    /// As [`need`](Self::need), with the reason of whoever decided it.
-    pub(crate) fn need_because(
-        &mut self,
-        at: usize,
-        kind: CallKind,
-        message: Option<String>,
-        why: Option<String>,
-    ) {
-        let why = why.or_else(|| lasting(message.as_deref()));
-        let shown = self.shown(at, at_work(kind));
-        self.emit(at, NodeStatusChanged { message, call: Some(kind), why, ..shown });
+        self.show(at, NodeStatusChanged { message, ..self.needing(at, kind) });
     }
 
     /// The node at `at` shows that it follows a decision.
     pub(crate) fn status_because(&mut self, at: usize, status: NodeStatus, why: String) {
-        let shown = self.shown(at, status);
-        self.emit(at, NodeStatusChanged { why: Some(why), ..shown });
+        self.show(at, NodeStatusChanged { why: Some(why), ..self.shown(at, status) });
     }
 
     /// The node at `at` could not give its steps the leases that it planned.
     pub(crate) fn cut_leases(&mut self, at: usize, why: String) {
-        let shown = self.shown(at, NodeStatus::Delegating);
-        self.emit(at, NodeStatusChanged { message: Some("guard:lease".into()), why: Some(why), ..shown });
+        let (message, why) = (Some("guard:lease".into()), Some(why));
+        self.show(at, NodeStatusChanged { message, why, ..self.shown(at, NodeStatus::Delegating) });
     }
 
-    fn status_of_attempt(
-        &mut self,
-        at: usize,
-        status: NodeStatus,
-        message: Option<String>,
-        attempt: Option<u32>,
-    ) {
-        let why = lasting(message.as_deref());
-        let shown = self.shown(at, status);
-        self.emit(at, NodeStatusChanged { message, attempt, why, ..shown });
+    /// The node at `at` shows a status, with the reason that its message gives unless there is another.
+    pub(crate) fn show(&mut self, at: usize, shown: NodeStatusChanged) {
+        let why = shown.why.or_else(|| lasting(shown.message.as_deref()));
+        self.emit(at, NodeStatusChanged { why, ..shown });
+    }
+
+    /// What the node at `at` shows if it needs a new role call.
+    pub(crate) fn needing(&self, at: usize, kind: CallKind) -> NodeStatusChanged {
+        NodeStatusChanged { call: Some(kind), ..self.shown(at, at_work(kind)) }
     }
 
     /// What the node at `at` shows with a status: its role, and how many of its steps have ended.
@@ -196,16 +174,12 @@ impl<'a> Decider<'a> {
     }
 
     /// These children of the node at `at` were read. Its result says what was found and what is missing.
-    pub(crate) fn aggregated(
-        &mut self,
-        at: usize,
-        child_ids: Vec<NodeId>,
-        synthesis: Synthesis,
-        result: &mut ResultDraft,
-    ) {
-        (result.key_findings, result.gaps) = (synthesis.key_findings, synthesis.gaps);
-        let success_assessment = result.success_assessment.clone();
-        self.emit(at, NodeAggregated { child_ids, summary: synthesis.summary, success_assessment });
+    pub(crate) fn aggregated(&mut self, at: usize, child_ids: Vec<NodeId>, out: &mut AggregatorOutput) {
+        self.append_scratchpad(at, &out.scratchpad.append_markdown);
+        let Synthesis { summary, key_findings, gaps } = std::mem::take(&mut out.synthesis);
+        (out.result.key_findings, out.result.gaps) = (key_findings, gaps);
+        let success_assessment = out.result.success_assessment.clone();
+        self.emit(at, NodeAggregated { child_ids, summary, success_assessment });
     }
 
     /// The role that the node at `at` shows with a status.
@@ -307,12 +281,8 @@ impl<'a> Decider<'a> {
     /// Ends the tool calls of the node at `at` that have no result: nobody waits for one any more.
     pub(crate) fn close_tools(&mut self, at: usize) {
         for OpenTool { call_id, tool_name, phase, writes, .. } in self.state.control(at).open_tools.clone() {
-            let error = match writes {
-                true => {
-                    format!("{ABANDONED}; nobody knows whether it was carried out, and it is not made again")
-                }
-                false => ABANDONED.to_owned(),
-            };
+            let unknown = "; nobody knows whether it was carried out, and it is not made again";
+            let error = format!("{ABANDONED}{}", if writes { unknown } else { "" });
             self.emit(
                 at,
                 ToolCallResult {
@@ -412,7 +382,8 @@ impl<'a> Decider<'a> {
     fn show_at_work(&mut self, at: usize) {
         let control = self.state.control(at);
         if let (Some(kind), attempt) = (control.needs, control.attempt) {
-            self.status_of_attempt(at, at_work(kind), None, (attempt > 1).then_some(attempt));
+            let attempt = (attempt > 1).then_some(attempt);
+            self.show(at, NodeStatusChanged { attempt, ..self.shown(at, at_work(kind)) });
         }
     }
 
@@ -459,7 +430,9 @@ impl<'a> Decider<'a> {
             let next = key.attempt + 1;
             let message =
                 prefix(&format!("retry:{next}/{attempts} after {error}"), limits::TEXT_BYTES).to_owned();
-            return self.status_of_attempt(at, NodeStatus::Waiting, Some(message), Some(next));
+            let (message, attempt) = (Some(message), Some(next));
+            return self
+                .show(at, NodeStatusChanged { message, attempt, ..self.shown(at, NodeStatus::Waiting) });
         }
         self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
     }
@@ -475,7 +448,8 @@ impl<'a> Decider<'a> {
         if !is_blocked || is_provider && !self.state.waiting().names_provider(at) {
             let attempt = self.state.control(at).attempt;
             let message = Some(waiting::message(&error));
-            self.status_of_attempt(at, NodeStatus::Blocked, message, (attempt > 1).then_some(attempt));
+            let attempt = (attempt > 1).then_some(attempt);
+            self.show(at, NodeStatusChanged { message, attempt, ..self.shown(at, NodeStatus::Blocked) });
         }
         self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
         if self.state.control(at).flying {

@@ -3,23 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tree_agent_contract::answers::Finding;
-use tree_agent_contract::event::{Event, EventBody, ToolCallRequested, ToolCallResult};
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::homework::{
     BranchBrief, BranchEntry, HomeworkBrief, HomeworkDraft, PlanItem, Refusal,
 };
-use tree_agent_contract::text::prefix;
 use tree_agent_contract::{DocumentId, limits};
 
 use crate::state::State;
 
 /// The latest roll-ups that a planner is told. What matters of earlier ones is in what is said about the branches.
 const ROLLUPS: usize = 3;
-
-/// Tool calls of a task that are noted in the scratchpad of its branch. Further ones are counted.
-const CALLS: usize = 32;
-/// Bytes of each part of such a note.
-const CALL_BYTES: usize = 160;
 
 /// What is known of one homework.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -46,28 +39,6 @@ pub(crate) struct Iterations {
     /// The iteration after which the latest answer was written; none if a task was done again since.
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<u32>,
-    /// The tool calls of tasks that are at work.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    calls: BTreeMap<usize, Calls>,
-}
-
-/// The tool calls of a task.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Calls {
-    pub(crate) noted: Vec<Call>,
-    /// Calls beside those that are noted.
-    pub(crate) more: usize,
-}
-
-/// A tool call of a task.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Call {
-    id: String,
-    pub(crate) tool: String,
-    /// What the tool was asked, and what for.
-    pub(crate) purpose: String,
-    /// What it answered; empty until then.
-    pub(crate) outcome: String,
 }
 
 /// One branch.
@@ -118,14 +89,6 @@ impl Iterations {
                 self.rolled_up = self.rolled_up.min(self.latest.saturating_sub(1));
             }
             EventBody::NodeResult(_) if at == self.root => self.answered = Some(self.latest),
-            EventBody::ToolCallRequested(e) if at != self.root => self.calls.entry(at).or_default().begin(e),
-            EventBody::ToolCallResult(e) => {
-                if let Some(calls) = self.calls.get_mut(&at) {
-                    calls.end(e);
-                }
-            }
-            EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => drop(self.calls.remove(&at)),
-            EventBody::NodeStatusChanged(e) if e.status.is_final() => drop(self.calls.remove(&at)),
             EventBody::PlanCreated(e) => {
                 self.latest = e.iteration.unwrap_or(self.latest);
                 self.refused.clear();
@@ -163,11 +126,6 @@ impl Iterations {
             }
             _ => {}
         }
-    }
-
-    /// The tool calls of the task at `at`, which is at work.
-    pub(crate) fn calls(&self, at: usize) -> Option<&Calls> {
-        self.calls.get(&at)
     }
 
     /// The steps of the plan as the last answer had it.
@@ -250,31 +208,6 @@ impl Iterations {
             branches: branches.collect(),
             refused: self.refused.clone(),
         }
-    }
-}
-
-impl Calls {
-    fn begin(&mut self, e: &ToolCallRequested) {
-        if self.noted.len() == CALLS {
-            self.more += 1;
-            return;
-        }
-        let about = Finding::about(e.args.as_ref());
-        let parts =
-            [prefix(&about, CALL_BYTES), prefix(e.purpose.as_deref().unwrap_or_default(), CALL_BYTES)];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        let (id, tool) = (e.call_id.clone(), e.tool_name.clone());
-        self.noted.push(Call { id, tool, purpose: parts.join("; "), outcome: String::new() });
-    }
-
-    fn end(&mut self, e: &ToolCallResult) {
-        let Some(call) = self.noted.iter_mut().find(|call| call.id == e.call_id) else { return };
-        let said = e.error.as_deref().or(e.summary.as_deref()).unwrap_or_default();
-        call.outcome = match (e.ok, prefix(said, CALL_BYTES)) {
-            (true, "") => "answered".to_owned(),
-            (true, said) => said.to_owned(),
-            (false, said) => format!("failed: {said}"),
-        };
     }
 }
 

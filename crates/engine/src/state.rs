@@ -136,8 +136,8 @@ pub(crate) struct Control {
     pub(crate) tool_calls: u32,
     /// Tool calls without a result.
     pub(crate) open_tools: Vec<OpenTool>,
-    /// Those that the role call that the node needs has made so far, if they have a result.
-    pub(crate) earlier_calls: Vec<EarlierCall>,
+    /// Those with a result that the role call that the node needs has asked for so far.
+    pub(crate) earlier_calls: Vec<EndedTool>,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
@@ -164,27 +164,38 @@ pub(crate) struct OpenTool {
     /// What is asked, in short.
     pub(crate) about: String,
     args: Option<Map<String, Value>>,
+    purpose: String,
     pub(crate) writes: bool,
 }
 
+/// A tool call with its result.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct EndedTool {
+    /// For later attempts. A call that was cut off has no result.
+    pub(crate) call: EarlierCall,
+    pub(crate) purpose: String,
+    /// As of [`OpenTool`].
+    pub(crate) is_made: bool,
+}
+
 impl OpenTool {
-    /// For later attempts, with its result. A call that was cut off has none.
-    fn ended(self, e: &ToolCallResult) -> EarlierCall {
+    fn ended(self, e: &ToolCallResult) -> EndedTool {
         let is_known = !e.error.as_deref().unwrap_or_default().starts_with(ABANDONED);
-        EarlierCall {
+        let call = EarlierCall {
             tool_name: self.tool_name,
             args: self.args,
             writes: self.writes,
             ok: is_known.then_some(e.ok),
-            outcome: e.summary.clone().or_else(|| e.error.clone()).unwrap_or_default(),
-        }
+            outcome: e.error.clone().or_else(|| e.summary.clone()).unwrap_or_default(),
+        };
+        EndedTool { call, purpose: self.purpose, is_made: self.is_made }
     }
 }
 
 /// How the error of a tool call begins whose role call ended before its result.
 pub(crate) const ABANDONED: &str = "abandoned";
-/// Tool calls of earlier attempts that a role is told, the latest ones and all that wrote.
-const EARLIER_CALLS: usize = 64;
+/// Tool calls with a result that a node remembers: the latest ones, and all that wrote.
+const ENDED_TOOLS: usize = 64;
 
 impl Control {
     /// The children and steps of its plans.
@@ -536,6 +547,7 @@ impl State {
                     is_made: !e.cached,
                     about: Finding::about(e.args.as_ref()),
                     args: e.args.clone(),
+                    purpose: e.purpose.clone().unwrap_or_default(),
                     writes: e.writes,
                 });
                 self.note_overrun(at, [0, 0, used]);
@@ -545,14 +557,14 @@ impl State {
                 let place = control.open_tools.iter().position(|open| open.call_id == e.call_id);
                 let open = place.map(|place| control.open_tools.remove(place));
                 self.answers.answered(at, e, open.as_ref().map(|open| open.about.clone()));
-                if let Some(open) = open.filter(|open| open.is_made) {
-                    let earlier = &mut control.earlier_calls;
-                    if earlier.len() >= EARLIER_CALLS
-                        && let Some(oldest) = earlier.iter().position(|call| !call.writes)
+                if let Some(open) = open {
+                    let ended = &mut control.earlier_calls;
+                    if ended.len() >= ENDED_TOOLS
+                        && let Some(oldest) = ended.iter().position(|tool| !tool.call.writes)
                     {
-                        earlier.remove(oldest);
+                        ended.remove(oldest);
                     }
-                    earlier.push(open.ended(e));
+                    ended.push(open.ended(e));
                 }
             }
             EventBody::StepCreated(e) => {

@@ -9,7 +9,7 @@ use tree_agent_tools::ToolSet;
 /// Runs that are remembered: more than one executor works for at the same time.
 const RUNS: usize = 4_096;
 /// The roles that work with tools on behalf of a node.
-pub(crate) const WORKS_WITH_TOOLS: [&str; 2] = ["execute", "research"];
+const PHASES: [&str; 2] = ["execute", "research"];
 
 /// The runs whose context was logged here.
 #[derive(Default)]
@@ -22,15 +22,17 @@ struct Runs {
 }
 
 impl Applied {
-    /// Logs the context of the run of `tools` if this is its first call. The call does not wait for that.
-    pub(crate) fn note(&self, phase: &str, tools: &ToolSet) {
+    /// Logs the context of the run of `tools` if this is its first call, and returns whether it is. The call does not
+    /// wait for that.
+    pub(crate) fn note(&self, phase: &str, tools: &ToolSet) -> bool {
         let run = tools.caller().run_id;
-        if WORKS_WITH_TOOLS.contains(&phase)
-            && self.0.lock().unwrap_or_else(PoisonError::into_inner).is_new(run)
-        {
+        let is_first =
+            PHASES.contains(&phase) && self.0.lock().unwrap_or_else(PoisonError::into_inner).is_new(run);
+        if is_first {
             let tools = tools.clone();
             tokio::spawn(async move { log(&tools).await });
         }
+        is_first
     }
 }
 

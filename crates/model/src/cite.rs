@@ -102,7 +102,6 @@ fn texts(value: &Value) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use tree_agent_contract::role::DraftType;
     use tree_agent_contract::{RunContext, RunId, Scope};
     use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
 
@@ -112,16 +111,7 @@ mod tests {
                           | arch | width |\n| --- | --- |\n| first | 30 m |\n";
 
     fn draft(text: &str, citations: Vec<Citation>) -> ArtifactDraft {
-        ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: Some("Findings".into()),
-            document_markdown: Some(text.into()),
-            json_payload: None,
-            is_primary: true,
-            citations,
-            uncited: None,
-        }
+        ArtifactDraft { citations, ..ArtifactDraft::document("findings", "Findings", text) }
     }
 
     #[test]

@@ -14,14 +14,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, BandDraft, CallContext, DraftType,
-    ExecuteInput, ExecutorOutput, ParentHintDraft, PickInput, PickOutput, PlanDraft, PlanInput, PlannerMode,
-    PlannerOutput, ResearchInput, ResearchOutput, ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft,
-    StepDraft, Synthesis, VerifierOutput, VerifyInput,
+    AggregateInput, AggregatorNext, AggregatorOutput, ArtifactDraft, BandDraft, CallContext, ExecuteInput,
+    ExecutorOutput, PickInput, PickOutput, PlanDraft, PlanInput, PlannerMode, PlannerOutput, ResearchInput,
+    ResearchOutput, ResultDraft, RoleError, RoleErrorKind, ScratchpadDraft, StepDraft, Synthesis,
+    VerifierOutput, VerifyInput,
 };
 use tree_agent_contract::text::{self, prefix};
 use tree_agent_contract::{
-    CriterionCheck, Doubt, HintType, ResultKind, StepId, Strategy, SuccessAssessment, Verification, limits,
+    CriterionCheck, Doubt, ResultKind, StepId, Strategy, SuccessAssessment, Verification, limits,
 };
 use tree_agent_tools::{LIST_DOCUMENTS, ToolError};
 
@@ -32,6 +32,8 @@ use crate::io::RoleIo;
 
 /// How the summary of a plan begins that was made because the aggregator asked for it.
 const REPLANNED: &str = "Replanned";
+/// The label of what a node returns.
+const LABEL: &str = "result";
 
 /// A model that follows a [`Script`].
 #[derive(Clone, Debug)]
@@ -94,43 +96,23 @@ impl Scripted {
 
     fn returned(&self, title: &str) -> (Vec<ArtifactDraft>, ResultDraft) {
         let text = self.text(title);
-        let (kind, hint_type, artifact) = match self.script.artifacts {
-            Artifacts::None => (ResultKind::Json, HintType::ReadJson, None),
-            Artifacts::Json => (ResultKind::Json, HintType::ReadJson, Some(DraftType::Json)),
-            Artifacts::Document => (ResultKind::Document, HintType::ReadDocuments, Some(DraftType::Document)),
-        };
-        let (summary, artifacts) = match artifact {
-            None => (text, Vec::new()),
-            Some(r#type) => {
-                let (markdown, payload) = match r#type {
-                    DraftType::Document => (Some(text), None),
-                    DraftType::Json => {
-                        (None, Some(Map::from_iter([("text".to_owned(), Value::String(text))])))
-                    }
-                };
-                let draft = ArtifactDraft {
-                    r#type,
-                    label: "result".to_owned(),
-                    title: markdown.is_some().then(|| format!("Result of {title}")),
-                    document_markdown: markdown,
-                    json_payload: payload,
-                    is_primary: true,
-                    citations: Vec::new(),
-                    uncited: None,
-                };
-                (format!("Result of {title}."), vec![draft])
+        let (kind, summary, artifacts) = match self.script.artifacts {
+            Artifacts::None => (ResultKind::Json, text, Vec::new()),
+            Artifacts::Json => {
+                let payload = Map::from_iter([("text".to_owned(), Value::String(text))]);
+                let draft = ArtifactDraft { is_primary: true, ..ArtifactDraft::json(LABEL, payload) };
+                (ResultKind::Json, format!("Result of {title}."), vec![draft])
+            }
+            Artifacts::Document => {
+                let draft = ArtifactDraft::document(LABEL, format!("Result of {title}"), text);
+                (ResultKind::Document, format!("Result of {title}."), vec![draft])
             }
         };
-        let labels: Vec<String> = artifacts.iter().map(|a| a.label.clone()).collect();
-        let result = ResultDraft {
-            kind,
-            summary,
-            success_assessment: Some(SuccessAssessment { met: true, notes: None }),
-            primary_artifact_label: labels.first().cloned(),
-            parent_hint: ParentHintDraft { hint_type, artifact_labels: labels },
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-        };
+        let mut result = ResultDraft::new(kind, summary, LABEL);
+        result.success_assessment = Some(SuccessAssessment { met: true, notes: None });
+        if artifacts.is_empty() {
+            (result.primary_artifact_label, result.parent_hint.artifact_labels) = (None, Vec::new());
+        }
         (artifacts, result)
     }
 

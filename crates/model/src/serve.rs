@@ -29,7 +29,7 @@ use tree_agent_runtime::limited;
 use tree_agent_tools::{Caller, ToolRegistry};
 
 use crate::RoleModel;
-use crate::applied::{Applied, WORKS_WITH_TOOLS};
+use crate::applied::Applied;
 use crate::cite;
 use crate::io::{RoleIo, Updates};
 use crate::select::Models;
@@ -190,13 +190,13 @@ impl RoleServer {
             answers: call.answers,
         };
         let tools = self.tools.tool_set(caller);
-        self.applied.note(I::PHASE, &tools);
+        let is_first = self.applied.note(I::PHASE, &tools);
         let (io, updates) = RoleIo::new(tools, I::PHASE);
         let io = io.allowing(call.allowance).after(&call.earlier_calls).speaking(&call.language);
         let is_root = call.depth == 0;
         let work = async move {
             io.tools().ready().await;
-            if WORKS_WITH_TOOLS.contains(&I::PHASE) {
+            if is_first {
                 io.tell_missing_tools().await;
             }
             // Otherwise a panic of the model would close the connection, with all other calls on it.

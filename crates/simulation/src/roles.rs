@@ -13,7 +13,7 @@ use tree_agent_contract::role::*;
 use tree_agent_contract::search::{ChildDraft, tidy};
 use tree_agent_contract::session::{SessionMessage, Speaker};
 use tree_agent_contract::{
-    Doubt, HintType, Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, Verification,
+    Doubt, Profile, ResultKind, StepId, StepSearch, Strategy, SubtreeBudget, Verification,
 };
 use tree_agent_driver::{Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, RoleCall};
@@ -368,28 +368,12 @@ fn answered(asked: u64, number: u64) -> RoleUpdate {
 fn executed(number: u64) -> ExecutorOutput {
     ExecutorOutput {
         actions: vec![],
-        artifacts: vec![ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: Some(format!("Findings {number}")),
-            document_markdown: Some(format!("Found by call {number}.")),
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        }],
-        result: ResultDraft {
-            kind: ResultKind::Document,
-            summary: format!("did {number}"),
-            success_assessment: None,
-            primary_artifact_label: None,
-            parent_hint: ParentHintDraft {
-                hint_type: HintType::ReadDocuments,
-                artifact_labels: vec!["findings".into()],
-            },
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-        },
+        artifacts: vec![ArtifactDraft::document(
+            "findings",
+            format!("Findings {number}"),
+            format!("Found by call {number}."),
+        )],
+        result: ResultDraft::new(ResultKind::Document, format!("did {number}"), "findings"),
         scratchpad: pad(number),
     }
 }

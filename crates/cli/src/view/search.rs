@@ -25,7 +25,7 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
         EventBody::NodeStatusChanged(change)
             if change.status == NodeStatus::Cancelled && is_too_deep(node) =>
         {
-            ("⊘", Paint::Dim, Message::DEPTH_LIMIT.with(&[("title", &title)]))
+            ("⊘", Paint::Dim, Message::DEPTH_LIMIT.with(&[&title]))
         }
         EventBody::LeafPicked(pick) => {
             let fallback =
@@ -33,7 +33,7 @@ pub(crate) fn step(event: &Event, graph: &Graph) -> Option<(&'static str, Paint,
             let (leaf, reason) = (title_of(pick.leaf_node_id, graph), one_line(&pick.reason));
             ("→", Paint::Plan, format!("Picked: {leaf}: {reason}{}", fallback.unwrap_or_default()))
         }
-        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, Message::NODE_SKIPPED.with(&[("title", &title)])),
+        EventBody::NodeSkipped(_) => ("✓", Paint::Dim, Message::NODE_SKIPPED.with(&[&title])),
         EventBody::NodeCompleted(_) => ("✓", Paint::Good, counts(node, graph)?.sentence()),
         _ => return None,
     })
@@ -47,12 +47,12 @@ fn begun(node: &GraphNode, title: &str, graph: &Graph) -> String {
         let root =
             std::iter::successors(Some(node), |node| graph.node(node.parent_id?)).find(|n| !is_topic(n));
         let depth = (node.depth - root.map_or(0, |root| root.depth)).to_string();
-        return Message::EXPANDING_NODE.with(&[("title", title), ("depth", &depth)]);
+        return Message::EXPANDING_NODE.with(&[title, &depth]);
     }
     let total = graph.nodes().iter().filter(|other| other.parent_id == Some(parent.id)).count();
     let current = node.step_index.map_or(total, |index| index as usize + 1);
     let (current, total) = (current.to_string(), total.to_string());
-    Message::ROOT_WALK.with(&[("title", title), ("current", &current), ("total", &total)])
+    Message::ROOT_WALK.with(&[title, &current, &total])
 }
 
 /// What a search has done, if `node` is the root of one.

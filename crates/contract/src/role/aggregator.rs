@@ -37,7 +37,7 @@ pub struct ChildOutcome {
 }
 
 /// What the results of the children amount to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Synthesis {
     /// In a few sentences.

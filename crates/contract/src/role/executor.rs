@@ -80,6 +80,34 @@ pub struct ArtifactDraft {
     pub uncited: Option<u64>,
 }
 
+impl ArtifactDraft {
+    /// A document that is read first.
+    pub fn document(label: &str, title: impl Into<String>, markdown: impl Into<String>) -> Self {
+        Self {
+            r#type: DraftType::Document,
+            label: label.to_owned(),
+            title: Some(title.into()),
+            document_markdown: Some(markdown.into()),
+            json_payload: None,
+            is_primary: true,
+            citations: Vec::new(),
+            uncited: None,
+        }
+    }
+
+    /// A JSON object.
+    pub fn json(label: &str, payload: Map<String, Value>) -> Self {
+        Self {
+            r#type: DraftType::Json,
+            title: None,
+            document_markdown: None,
+            json_payload: Some(payload),
+            is_primary: false,
+            ..Self::document(label, "", "")
+        }
+    }
+}
+
 /// What the parent should read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -112,6 +140,25 @@ pub struct ResultDraft {
     pub primary_artifact_label: Option<String>,
     /// What the parent should read.
     pub parent_hint: ParentHintDraft,
+}
+
+impl ResultDraft {
+    /// A result about which there is nothing else to say. The artifact `label` is read first, also by the parent.
+    pub fn new(kind: ResultKind, summary: impl Into<String>, label: &str) -> Self {
+        let hint_type = match kind {
+            ResultKind::Json => HintType::ReadJson,
+            ResultKind::Document | ResultKind::Hybrid => HintType::ReadDocuments,
+        };
+        Self {
+            kind,
+            summary: summary.into(),
+            success_assessment: None,
+            key_findings: Vec::new(),
+            gaps: Vec::new(),
+            primary_artifact_label: Some(label.to_owned()),
+            parent_hint: ParentHintDraft { hint_type, artifact_labels: vec![label.to_owned()] },
+        }
+    }
 }
 
 /// The answer of an executor.

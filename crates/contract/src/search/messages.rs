@@ -1,11 +1,13 @@
 //! What a search tells of its progress, in one table.
 
+use crate::text::fill_places;
+
 /// A step of a search, as users are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its name in catalogues of texts.
     pub id: &'static str,
-    /// Its text. A name in braces stands for a value.
+    /// Its text. What stands in braces is filled in turn.
     pub text: &'static str,
 }
 
@@ -28,14 +30,8 @@ messages! {
 }
 
 impl Message {
-    /// Its text with `values`. What a value contains is not replaced again.
-    pub fn with(self, values: &[(&str, &str)]) -> String {
-        let filled = |piece: &str| match piece.split_once('}') {
-            Some((name, rest)) => {
-                format!("{}{rest}", values.iter().find(|(known, _)| *known == name).map_or("", |v| v.1))
-            }
-            None => piece.to_owned(),
-        };
-        self.text.split('{').map(filled).collect()
+    /// Its text with `values`, each in turn.
+    pub fn with(self, values: &[&str]) -> String {
+        fill_places(self.text, values)
     }
 }

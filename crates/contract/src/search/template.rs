@@ -65,7 +65,7 @@ pub(super) fn problem(text: &str, known: &[&str]) -> Option<String> {
 fn unknown<'a>(text: &'a str, known: &[&str]) -> Result<Vec<&'a str>, (usize, String)> {
     let unread = |e: Error| (e.line().unwrap_or(1), e.detail().unwrap_or("syntax error").to_owned());
     let (mut unknown, mut begins) = (Vec::new(), false);
-    for token in tokenize(text, false, SyntaxConfig::default(), WhitespaceConfig::default()) {
+    for token in tokenize(text, false, SyntaxConfig, WhitespaceConfig::default()) {
         let (token, span) = token.map_err(unread)?;
         let is_first = std::mem::replace(&mut begins, matches!(token, Token::BlockStart));
         match token {

@@ -152,28 +152,12 @@ fn plan(call: &CallContext, fanout: u32) -> PlannerOutput {
 fn executed(call: &CallContext) -> ExecutorOutput {
     ExecutorOutput {
         actions: vec![],
-        artifacts: vec![ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: Some(call.title.clone()),
-            document_markdown: Some(format!("Findings of {}", call.title)),
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        }],
-        result: ResultDraft {
-            kind: ResultKind::Document,
-            summary: format!("did {}", call.title),
-            success_assessment: None,
-            primary_artifact_label: None,
-            parent_hint: ParentHintDraft {
-                hint_type: HintType::ReadDocuments,
-                artifact_labels: vec!["findings".into()],
-            },
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-        },
+        artifacts: vec![ArtifactDraft::document(
+            "findings",
+            call.title.clone(),
+            format!("Findings of {}", call.title),
+        )],
+        result: ResultDraft::new(ResultKind::Document, format!("did {}", call.title), "findings"),
         scratchpad: notes("- done"),
     }
 }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use tree_agent_contract::event::NodeAggregated;
 use tree_agent_contract::language::Sentence;
-use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft, RoleError};
+use tree_agent_contract::role::{ArtifactDraft, ResultDraft, RoleError};
 use tree_agent_contract::text::{one_line, prefix};
-use tree_agent_contract::{HintType, NodeStatus, ResultKind, SuccessAssessment, limits};
+use tree_agent_contract::{NodeStatus, ResultKind, SuccessAssessment, limits};
 
 use super::Decider;
 
@@ -63,29 +63,11 @@ impl Decider<'_> {
                 success_assessment: success_assessment.clone(),
             },
         );
-        let artifact = ArtifactDraft {
-            r#type: DraftType::Document,
-            label: LABEL.into(),
-            document_markdown: Some(format!("# {}\n\n*{}*\n\n{list}", one_line(&title), one_line(&why))),
-            title: Some(title),
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        };
-        let result = ResultDraft {
-            kind: ResultKind::Document,
-            summary: prefix(&summary, limits::TEXT_BYTES).to_owned(),
-            success_assessment,
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-            primary_artifact_label: Some(LABEL.into()),
-            parent_hint: ParentHintDraft {
-                hint_type: HintType::ReadDocuments,
-                artifact_labels: vec![LABEL.into()],
-            },
-        };
-        (vec![artifact], result)
+        let body = format!("# {}\n\n*{}*\n\n{list}", one_line(&title), one_line(&why));
+        let summary = prefix(&summary, limits::TEXT_BYTES);
+        let result =
+            ResultDraft { success_assessment, ..ResultDraft::new(ResultKind::Document, summary, LABEL) };
+        (vec![ArtifactDraft::document(LABEL, title, body)], result)
     }
 
     /// Adds the title, the summary and the result of one part to a list. The engine knows how each document begins.
@@ -93,11 +75,9 @@ impl Decider<'_> {
         let node = self.state.node(part);
         let _ = writeln!(list, "## {}\n", one_line(&node.title));
         let Some(result) = node.result.as_deref().filter(|_| node.status == NodeStatus::Completed) else {
-            let why = node.error.as_deref().or(node.message.as_deref()).unwrap_or_default();
-            let _ = match why {
-                "" => writeln!(list, "*{}*\n", node.status),
-                why => writeln!(list, "*{}: {}*\n", node.status, one_line(why)),
-            };
+            let why = node.error.as_deref().or(node.message.as_deref());
+            let why = why.map(|why| format!(": {}", one_line(why))).unwrap_or_default();
+            let _ = writeln!(list, "*{}{why}*\n", node.status);
             return;
         };
         let _ = writeln!(list, "{}\n", result.summary.trim());

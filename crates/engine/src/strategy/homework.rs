@@ -406,14 +406,13 @@ impl Homework {
 
     /// Writes what the task at `at` did, and then `text`, into the scratchpad of its branch.
     fn note(&self, d: &mut Decider<'_>, at: usize, actions: &[Action], text: &str) {
-        let done = notes::work(self.0.calls(at), actions);
+        let done = notes::work(&d.state.control(at).earlier_calls, actions);
         d.append_scratchpad(at, &(done + text));
     }
 
     fn aggregated(&self, d: &mut Decider<'_>, at: usize, mut out: AggregatorOutput) {
-        d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids = d.state.latest_children(at).map(|child| d.state.node(child).id).collect();
-        d.aggregated(at, child_ids, out.synthesis, &mut out.result);
+        d.aggregated(at, child_ids, &mut out);
         d.return_result(at, out.artifacts, out.result);
         verified::then_complete(self, d, at);
     }

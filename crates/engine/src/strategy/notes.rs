@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use tree_agent_contract::homework::{BranchEntry, BranchNote, HomeworkDraft, ItemState, PlanItem, Refusal};
 use tree_agent_contract::role::{Action, ActionKind, StepDraft};
 // A text of a role stands on one line, so that it cannot look like a part of the document around it.
-use tree_agent_contract::text::{count, one_line, prefix};
-use tree_agent_contract::{DocumentId, NodeId, NodeStatus};
+use tree_agent_contract::text::{one_line, prefix};
+use tree_agent_contract::{DocumentId, Finding, NodeId, NodeStatus};
 
-use crate::iterations::{Call, Calls};
+use crate::state::EndedTool;
 
 /// A task that is about to begin, in the scratchpad of its branch.
 pub(super) fn task(iteration: u32, title: &str, reason: &str, criteria: &[String]) -> String {
@@ -51,26 +51,30 @@ pub(super) fn tells(text: &str, summary: &str) -> bool {
     })
 }
 
-/// What a task did, in the scratchpad of its branch: its tool calls, and what else its role says it did.
-pub(super) fn work(calls: Option<&Calls>, actions: &[Action]) -> String {
-    let calls = calls.into_iter().flat_map(|calls| {
-        let more = (calls.more > 0).then(|| format!("and {}", count(calls.more, "more call")));
-        calls.noted.iter().map(called).chain(more)
-    });
+/// What a task did, in the scratchpad of its branch: its latest tool calls, and what else its role says it did.
+pub(super) fn work(calls: &[EndedTool], actions: &[Action]) -> String {
     let others = actions.iter().filter(|action| action.kind != ActionKind::ToolCall);
     let others: Vec<String> = others.map(|action| format!("{}: {}", action.kind, action.note)).collect();
     let mut text = String::new();
-    section(&mut text, "Tools", &calls.collect::<Vec<_>>());
+    section(&mut text, "Tools", &calls.iter().map(called).collect::<Vec<_>>());
     section(&mut text, "Actions", &others);
     text
 }
 
-fn called(call: &Call) -> String {
-    let outcome = if call.outcome.is_empty() { "no answer" } else { &call.outcome };
-    match call.purpose.as_str() {
-        "" => format!("`{}`: {outcome}", call.tool),
-        purpose => format!("`{}` ({purpose}): {outcome}", call.tool),
-    }
+/// A tool call: what the tool was asked, what for, and what came of it.
+fn called(EndedTool { call, purpose, .. }: &EndedTool) -> String {
+    /// Bytes of each part.
+    const BYTES: usize = 160;
+    let about = Finding::about(call.args.as_ref());
+    let asked: Vec<&str> = [about.as_str(), purpose]
+        .map(|part| prefix(part, BYTES))
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let asked = if asked.is_empty() { String::new() } else { format!(" ({})", asked.join("; ")) };
+    let failed = if call.ok == Some(true) { "" } else { "failed: " };
+    let outcome = if call.outcome.is_empty() { "answered" } else { prefix(&call.outcome, BYTES) };
+    format!("`{}`{asked}: {failed}{outcome}", call.tool_name)
 }
 
 /// The branch of the homework that `root` does, as a link to its scratchpad.

@@ -5,7 +5,7 @@
 //! topic is ever chosen twice.
 
 use tree_agent_contract::NodeStatus;
-use tree_agent_contract::event::LeafPicked;
+use tree_agent_contract::event::{LeafPicked, NodeStatusChanged};
 use tree_agent_contract::role::{CallKind, PickOutput};
 use tree_agent_contract::search::PickerPolicy;
 use tree_agent_contract::text::truncate;
@@ -47,7 +47,8 @@ pub(super) fn choose(topics: &Topics, d: &mut Decider<'_>) {
 
 /// Asks a picker, and says how far the search is.
 fn ask(topics: &Topics, d: &mut Decider<'_>, message: Option<String>) {
-    d.need_at(topics.root(), CallKind::Pick, message, topics.progress());
+    let (root, progress) = (topics.root(), Some(topics.progress()));
+    d.show(root, NodeStatusChanged { message, progress, ..d.needing(root, CallKind::Pick) });
 }
 
 /// True if a picker that is asked now could name something.

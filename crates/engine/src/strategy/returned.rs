@@ -1,11 +1,11 @@
 //! What the nodes of a search return.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use tree_agent_contract::language::Sentence;
-use tree_agent_contract::role::{ArtifactDraft, DraftType, ParentHintDraft, ResultDraft};
+use tree_agent_contract::role::{ArtifactDraft, ResultDraft};
 use tree_agent_contract::search::{ChildEntry, SearchCounts};
 use tree_agent_contract::text::count;
-use tree_agent_contract::{HintType, ResultKind, limits};
+use tree_agent_contract::{ResultKind, limits};
 
 /// The label of a topic's document.
 const DOCUMENT: &str = "document";
@@ -26,27 +26,18 @@ pub(super) fn document(
     summary: String,
     unlisted: &[ChildEntry],
 ) -> Returned {
-    let mut artifacts = vec![ArtifactDraft {
-        r#type: DraftType::Document,
-        label: DOCUMENT.into(),
-        title: Some(title),
-        document_markdown: Some(markdown),
-        json_payload: None,
-        is_primary: true,
-        citations: Vec::new(),
-        uncited: None,
-    }];
+    let mut artifacts = vec![ArtifactDraft::document(DOCUMENT, title, markdown)];
     if !unlisted.is_empty() {
         let children = serde_json::to_value(unlisted).unwrap_or_default();
-        artifacts.push(json_artifact(CHILDREN, Map::from_iter([(CHILDREN.to_owned(), children)])));
+        artifacts.push(ArtifactDraft::json(CHILDREN, Map::from_iter([(CHILDREN.to_owned(), children)])));
     }
     let kind = if unlisted.is_empty() { ResultKind::Document } else { ResultKind::Hybrid };
-    (artifacts, draft(kind, summary, HintType::ReadDocuments, DOCUMENT))
+    (artifacts, ResultDraft::new(kind, summary, DOCUMENT))
 }
 
 /// The result of the root: the counts alone.
 pub(super) fn counts(counts: SearchCounts) -> Returned {
-    let result = draft(ResultKind::Json, counts.sentence(), HintType::ReadJson, SEARCH);
+    let result = ResultDraft::new(ResultKind::Json, counts.sentence(), SEARCH);
     (vec![counts_artifact(counts, SEARCH)], result)
 }
 
@@ -96,30 +87,5 @@ pub(super) fn add_links(
 fn counts_artifact(counts: SearchCounts, label: &str) -> ArtifactDraft {
     let SearchCounts { expanded, leaves, skipped } = counts;
     let payload = json!({"expanded": expanded, "leaves": leaves, "skipped": skipped});
-    json_artifact(label, payload.as_object().cloned().unwrap_or_default())
-}
-
-fn json_artifact(label: &str, payload: Map<String, Value>) -> ArtifactDraft {
-    ArtifactDraft {
-        r#type: DraftType::Json,
-        label: label.into(),
-        title: None,
-        document_markdown: None,
-        json_payload: Some(payload),
-        is_primary: false,
-        citations: Vec::new(),
-        uncited: None,
-    }
-}
-
-fn draft(kind: ResultKind, summary: String, hint_type: HintType, label: &str) -> ResultDraft {
-    ResultDraft {
-        kind,
-        summary,
-        success_assessment: None,
-        primary_artifact_label: Some(label.into()),
-        parent_hint: ParentHintDraft { hint_type, artifact_labels: vec![label.into()] },
-        key_findings: Vec::new(),
-        gaps: Vec::new(),
-    }
+    ArtifactDraft::json(label, payload.as_object().cloned().unwrap_or_default())
 }

@@ -104,9 +104,8 @@ impl Rules for Search {
             CallOutput::Research(out) => self.researched(d, at, out),
             CallOutput::Pick(out) => picks::answered(&self.0, d, &out),
             CallOutput::Aggregate(mut out) => {
-                d.append_scratchpad(at, &out.scratchpad.append_markdown);
                 let child_ids = self.0.topic(at).children.iter().map(|&child| d.state.node(child).id);
-                d.aggregated(at, child_ids.collect(), out.synthesis, &mut out.result);
+                d.aggregated(at, child_ids.collect(), &mut out);
                 let mut artifacts = out.artifacts;
                 let language = d.state.spec().language.as_str();
                 returned::add_links(&mut artifacts, self.0.counts(), self.documents(d.state), language);

@@ -153,8 +153,8 @@ impl Tree {
         }
         let why = reasons(&out);
         let (PlannerMode::Plan, Some(plan)) = (out.mode, out.plan) else {
-            let message = Some("leaf_decision:direct".into());
-            return d.need_because(at, CallKind::Execute, message, Some(why));
+            let (message, why) = (Some("leaf_decision:direct".into()), Some(why));
+            return d.show(at, NodeStatusChanged { message, why, ..d.needing(at, CallKind::Execute) });
         };
         match bands::plan(d, at, plan, out.mode_reason, why) {
             bands::Planned::Open => {}
@@ -204,9 +204,8 @@ impl Tree {
     }
 
     fn aggregated(&self, d: &mut Decider<'_>, at: usize, mut out: AggregatorOutput) {
-        d.append_scratchpad(at, &out.scratchpad.append_markdown);
         let child_ids: Vec<NodeId> = d.state.latest_children(at).map(|c| d.state.node(c).id).collect();
-        d.aggregated(at, child_ids.clone(), out.synthesis, &mut out.result);
+        d.aggregated(at, child_ids.clone(), &mut out);
         if out.next.should_replan {
             let ending = d.state.ending(at).map(|ending| ending.guard());
             if ending.is_none() && self.may_replan(d.state, at) {

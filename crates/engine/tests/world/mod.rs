@@ -573,28 +573,8 @@ pub(crate) fn aggregator_output(title: &str) -> AggregatorOutput {
 pub(crate) fn executor_output(title: &str) -> ExecutorOutput {
     ExecutorOutput {
         actions: vec![],
-        artifacts: vec![ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: Some(format!("Findings: {title}")),
-            document_markdown: Some("found".into()),
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        }],
-        result: ResultDraft {
-            kind: ResultKind::Document,
-            summary: "found it".into(),
-            success_assessment: None,
-            primary_artifact_label: Some("findings".into()),
-            parent_hint: ParentHintDraft {
-                hint_type: HintType::ReadDocuments,
-                artifact_labels: vec!["findings".into()],
-            },
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-        },
+        artifacts: vec![ArtifactDraft::document("findings", format!("Findings: {title}"), "found")],
+        result: ResultDraft::new(ResultKind::Document, "found it", "findings"),
         scratchpad: notes(),
     }
 }

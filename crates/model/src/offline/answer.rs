@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tree_agent_contract::citation::PlainText;
-use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, DraftType, ParentHintDraft, ResultDraft};
+use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, ParentHintDraft, ResultDraft};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
 
@@ -140,52 +140,26 @@ impl Answer {
         title: &str,
         complete: bool,
     ) -> (Vec<ArtifactDraft>, ResultDraft) {
-        let empty = ArtifactDraft {
-            r#type: DraftType::Document,
-            label: label.to_owned(),
-            title: None,
-            document_markdown: None,
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        };
         let payload = Self { model: MODEL.to_owned(), ..self.clone() };
         let payload = match serde_json::to_value(payload) {
             Ok(Value::Object(payload)) => payload,
             _ => Map::new(),
         };
         let title = short(title, 512);
-        let document = ArtifactDraft {
-            title: Some(title.clone()),
-            document_markdown: Some(self.markdown(&title)),
-            citations: self.citations(),
-            uncited: None,
-            ..empty.clone()
-        };
-        let json = ArtifactDraft {
-            r#type: DraftType::Json,
-            label: QUOTES.to_owned(),
-            json_payload: Some(payload),
-            is_primary: false,
-            ..empty
-        };
+        let markdown = self.markdown(&title);
+        let citations = self.citations();
+        let document = ArtifactDraft { citations, ..ArtifactDraft::document(label, title, markdown) };
+        let json = ArtifactDraft::json(QUOTES, payload);
         let notes: Vec<String> = self.not_found().into_iter().chain(self.gaps.iter().cloned()).collect();
         let met = self.not_found().is_none() && complete;
+        let notes = (!notes.is_empty()).then(|| short(&notes.join(" "), 4_000));
         let result = ResultDraft {
-            kind: ResultKind::Hybrid,
-            summary: self.summary(),
-            success_assessment: Some(SuccessAssessment {
-                met,
-                notes: (!notes.is_empty()).then(|| short(&notes.join(" "), 4_000)),
-            }),
-            primary_artifact_label: Some(label.to_owned()),
+            success_assessment: Some(SuccessAssessment { met, notes }),
             parent_hint: ParentHintDraft {
                 hint_type: HintType::ReadJson,
                 artifact_labels: vec![QUOTES.to_owned(), label.to_owned()],
             },
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
+            ..ResultDraft::new(ResultKind::Hybrid, self.summary(), label)
         };
         (vec![document, json], result)
     }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::role::*;
-use tree_agent_contract::{HintType, NodeId, ResultKind, RunId, RunSpec, RunStatus, StepId, Timestamp};
+use tree_agent_contract::{NodeId, ResultKind, RunId, RunSpec, RunStatus, StepId, Timestamp};
 use tree_agent_driver::{Driver, DriverConfig, DriverStats, Roles, Updates};
 use tree_agent_engine::{CallInput, CallOutput, Decision, Graph, RoleCall, start};
 use tree_agent_fanout::{Fanout, InProcessFanout, Topic};
@@ -48,28 +48,8 @@ impl Roles for SlowRoles {
         let _in_flight = InFlight(&self.in_flight);
         sleep(CALL).await;
         let scratchpad = ScratchpadDraft { append_markdown: "- done".into(), tail_preview: String::new() };
-        let artifact = ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: Some("Findings".into()),
-            document_markdown: Some("Findings.".into()),
-            json_payload: None,
-            is_primary: true,
-            uncited: None,
-            citations: Vec::new(),
-        };
-        let result = ResultDraft {
-            kind: ResultKind::Document,
-            summary: "did it".into(),
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
-            success_assessment: None,
-            primary_artifact_label: None,
-            parent_hint: ParentHintDraft {
-                hint_type: HintType::ReadDocuments,
-                artifact_labels: vec!["findings".into()],
-            },
-        };
+        let artifact = ArtifactDraft::document("findings", "Findings", "Findings.");
+        let result = ResultDraft::new(ResultKind::Document, "did it", "findings");
         Ok(match call.input {
             CallInput::Plan(input) => {
                 let is_leaf = input.call.depth >= self.depth;

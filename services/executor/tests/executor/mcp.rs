@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::ResultKind;
 use tree_agent_contract::role::{
-    AggregateInput, AggregatorOutput, ArtifactDraft, DraftType, ExecuteInput, ExecutorOutput,
-    ParentHintDraft, PickInput, PickOutput, PlanInput, PlannerOutput, ResearchInput, ResearchOutput,
-    ResultDraft, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDraft, VerifierOutput, VerifyInput,
+    AggregateInput, AggregatorOutput, ArtifactDraft, ExecuteInput, ExecutorOutput, PickInput, PickOutput,
+    PlanInput, PlannerOutput, ResearchInput, ResearchOutput, ResultDraft, RoleError, RoleErrorKind,
+    RoleUpdate, ScratchpadDraft, VerifierOutput, VerifyInput,
 };
-use tree_agent_contract::{HintType, ResultKind};
 use tree_agent_model::{Models, RoleIo, RoleModel, RoleServer};
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_tools::{McpConfig, McpServers, MemoryDocuments, ToolError, ToolRegistry};
@@ -50,28 +50,8 @@ impl RoleModel for Reader {
         let text = answer["text"].as_str().unwrap_or_default();
         Ok(ExecutorOutput {
             actions: Vec::new(),
-            artifacts: vec![ArtifactDraft {
-                r#type: DraftType::Document,
-                label: "file".into(),
-                title: Some(input.call.title.clone()),
-                document_markdown: Some(text.to_owned()),
-                json_payload: None,
-                is_primary: true,
-                citations: Vec::new(),
-                uncited: None,
-            }],
-            result: ResultDraft {
-                kind: ResultKind::Document,
-                summary: format!("{} lines", text.lines().count()),
-                success_assessment: None,
-                primary_artifact_label: Some("file".into()),
-                parent_hint: ParentHintDraft {
-                    hint_type: HintType::ReadDocuments,
-                    artifact_labels: vec!["file".into()],
-                },
-                key_findings: Vec::new(),
-                gaps: Vec::new(),
-            },
+            artifacts: vec![ArtifactDraft::document("file", input.call.title.clone(), text.to_owned())],
+            result: ResultDraft::new(ResultKind::Document, format!("{} lines", text.lines().count()), "file"),
             scratchpad: ScratchpadDraft { append_markdown: "read\n".into(), tail_preview: "read\n".into() },
         })
     }
