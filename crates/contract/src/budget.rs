@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::error::{Checks, Invalid};
 use crate::run::Strategy;
@@ -25,6 +26,7 @@ const fn are_default_iterations(iterations: &u32) -> bool {
 }
 
 /// Limits of one run. An event reports every limit that is reached. The run then returns what it has.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budgets {
@@ -54,46 +56,38 @@ pub struct Budgets {
     /// Milliseconds that one role call may take. Default 300,000.
     pub call_timeout_ms: u64,
     /// Tokens in and out of the run; none means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Cost of the run in millionths of a US dollar; none means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_micros: Option<u64>,
     /// Tool calls of the run; none means no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
 }
 
 /// What a node and everything below it may use. What is absent has no limit of its own; of what is 0, nothing is free.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubtreeBudget {
     /// Tokens in and out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Millionths of a US dollar.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_micros: Option<u64>,
     /// Tool calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
     /// Milliseconds from the moment when the node is created or reopened, pauses aside.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wall_clock_ms: Option<u64>,
 }
 
 /// What one role call may use of the rest of the run's budgets. None means no limit.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Allowance {
     /// Tokens in and out.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// Millionths of a US dollar.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
     /// Tool calls; 0 means that no tool may be offered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
 }
 

@@ -10,6 +10,7 @@
 //! | [`COMMANDS`](crate::limits::COMMANDS) | commands that one run applies over its life |
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::budget::{Budgets, SubtreeBudget};
 use crate::error::{Checks, FieldError, Invalid};
@@ -162,26 +163,21 @@ impl Action {
 }
 
 /// Budgets that change. What is absent stays as it is.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetChange {
     /// Tokens in and out of the run; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Millionths of a US dollar; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_micros: Option<u64>,
     /// Tool calls of the run; 0 for no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tool_calls: Option<u64>,
     /// Milliseconds from the start of the run, pauses aside.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_wall_clock_ms: Option<u64>,
     /// Nodes of the run.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_nodes: Option<u32>,
     /// Steps of one band that run in parallel.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel_steps: Option<u32>,
 }
 

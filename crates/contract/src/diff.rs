@@ -1,6 +1,7 @@
 //! The comparison of two runs, each after one of its events: which nodes are the same, and what the others differ in.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::graph::Usage;
 use crate::ids::{NodeId, RunId};
@@ -94,6 +95,7 @@ pub struct RunDiff {
 }
 
 /// A run as a whole.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunTotals {
@@ -106,10 +108,8 @@ pub struct RunTotals {
     /// True if it ended as partial.
     pub partial: bool,
     /// How well its root did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Why its root failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Nodes of its tree.
     pub nodes: u64,
@@ -119,7 +119,6 @@ pub struct RunTotals {
     /// Milliseconds from its start to its end, or to the latest change of a node when it has not ended. A fork starts
     /// when it forks; at a seq in the log that it shares, the start is that of the run that it forked from. Absent
     /// before the run started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
@@ -203,6 +202,7 @@ impl DiffCounts {
 }
 
 /// A node of one run or of both.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDiff {
@@ -214,14 +214,13 @@ pub struct NodeDiff {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<NodeAspect>,
     /// The node in the first run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a: Option<NodeTotals>,
     /// The node in the second run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub b: Option<NodeTotals>,
 }
 
 /// A node of one run, in short.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeTotals {
@@ -232,12 +231,10 @@ pub struct NodeTotals {
     /// What it is doing.
     pub status: NodeStatus,
     /// How well it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Sums over its own role calls.
     pub spending: Spending,
     /// Milliseconds from its start to its end. Absent until it has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 

@@ -1,6 +1,7 @@
 //! Documents: the sources that tools read, the scratchpads and the artifacts that nodes write.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::ids::{DocumentId, NodeId, ProjectId, RunId};
 use crate::limits;
@@ -47,45 +48,35 @@ impl DocumentKind {
 }
 
 /// Links from a run's documents to its tree (the `props` column).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentProps {
     /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad`, `tree_agent_artifact` or
     /// `tree_agent_tool_answer`; in homework
     /// `workspace`, `scratchpad_root`, `scratchpad_exec`, `plan` or `iteration_summary`. Absent on sources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doc_role: Option<String>,
     /// The run that wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_agent_run_id: Option<RunId>,
     /// The node that wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_agent_node_id: Option<NodeId>,
     /// The parent of that node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_node_id: Option<NodeId>,
     /// The depth of that node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
     /// The run that wrote it, if it belongs to homework.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework_run_id: Option<RunId>,
     /// The branch of homework that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
     /// The iteration of homework in which it was created, 1 for the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
     /// `planner` or `executor`: the role that writes it. Only in homework.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Words by which it can be found. `homework` is the first in homework.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// SHA-256 of the body, in hex. Absent on documents of runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_hash: Option<Box<str>>,
     /// The import that wrote it; absent if a person or a tool did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub import: Option<Box<DocumentImport>>,
 }
 
@@ -101,6 +92,7 @@ pub struct DocumentImport {
 }
 
 /// A document with its body.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
@@ -109,10 +101,8 @@ pub struct Document {
     /// What it is.
     pub kind: DocumentKind,
     /// The project it belongs to; none for the documents of a run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
     /// The run that wrote it; none for sources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// Path within its project or run, `/`-separated, unique there; empty for what a node writes.
     #[serde(default)]
@@ -131,6 +121,7 @@ pub struct Document {
 }
 
 /// A document without its body.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentSummary {
@@ -139,10 +130,8 @@ pub struct DocumentSummary {
     /// What it is.
     pub kind: DocumentKind,
     /// The project it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
     /// The run that wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// Path within its project.
     #[serde(default)]
@@ -157,7 +146,6 @@ pub struct DocumentSummary {
     /// When its body last changed.
     pub updated_at: Timestamp,
     /// The document above it, within its run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<DocumentId>,
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use crate::budget::SubtreeBudget;
 use crate::citation::CitationCounts;
@@ -56,12 +57,14 @@ pub trait GraphView {
 }
 
 /// One node of the tree. Fields that only some nodes have are boxed, because drivers hold many nodes.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphNode {
     /// The node.
     pub id: NodeId,
     /// Its parent; none for the root.
+    #[serialize_always]
     pub parent_id: Option<NodeId>,
     /// Its title.
     pub title: String,
@@ -76,44 +79,37 @@ pub struct GraphNode {
     /// 0 for the root.
     pub depth: u32,
     /// Band of the parent's plan.
+    #[serialize_always]
     pub band_index: Option<u32>,
     /// Place in that band.
+    #[serialize_always]
     pub step_index: Option<u32>,
     /// The step that it carries out.
+    #[serialize_always]
     pub step_id: Option<StepId>,
     /// The message of the last status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What was decided about it and why: the last [`NODE_DECISIONS`](crate::limits::NODE_DECISIONS) decisions, guards
     /// and retries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
     /// From 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
     /// How well it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its scratchpad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratchpad_doc_id: Option<DocumentId>,
     /// The end of its scratchpad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratchpad_tail: Option<String>,
     /// Its latest tool call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_tool: Option<Box<ToolActivity>>,
     /// Its latest plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<GraphPlan>>,
     /// Its result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<TreeAgentResult>>,
     /// What the verifier found in its latest answer; only of the root.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Box<Verification>>,
     /// What a person is asked to look at; only of the root, and only until it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,13 +128,10 @@ pub struct GraphNode {
     #[serde(default)]
     pub subtree_usage: Sparse<Usage>,
     /// How the tree grows below it, if that differs from its parent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// What a guided search says about it, if it is a topic of one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Box<GraphTopic>>,
     /// What homework says about it, if it is a task of homework.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<Box<GraphTask>>,
     /// A user has paused it, and everything below it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -150,15 +143,12 @@ pub struct GraphNode {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u32,
     /// What it and everything below it may use, if that has a budget of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Box<Lease>>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it first began to work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
 }
 
@@ -170,22 +160,20 @@ impl GraphNode {
 }
 
 /// What a node and everything below it may use, as it was granted.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lease {
     /// The limits.
     pub limits: SubtreeBudget,
     /// Since when its time counts; none while the node has not begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
     /// When its time is over, pauses aside.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// What the subtree had used before. It does not count.
     #[serde(default)]
     pub before: SubtreeUse,
     /// The budget that is used up, such as `maxTokens`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted: Option<String>,
 }
 
@@ -218,20 +206,17 @@ pub struct GraphTask {
 }
 
 /// What a guided search says about one of its topics.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphTopic {
     /// How much it promises, from 0 to 1, in the judgement of the research that found it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// Why it was chosen. Topics of the first level are not chosen: all of them are researched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub picked: Option<LeafPicked>,
     /// Why it needed no research.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<NodeSkipped>,
     /// Its conversation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
 }
 
@@ -280,6 +265,7 @@ pub struct GraphBand {
 }
 
 /// A step of a band.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphStep {
@@ -294,31 +280,25 @@ pub struct GraphStep {
     #[serde(default)]
     pub success_criteria: Vec<String>,
     /// `search` if a guided search carries it out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// The limits of that search; none for the defaults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<StepSearch>,
     /// The branch of homework that it is for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
     /// What the step and everything below it may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<SubtreeBudget>,
     /// What the step should return. None leaves it to the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliverable: Option<ResultKind>,
     /// The ability that its model needs; none for that of its role.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// Its status.
     pub status: StepStatus,
     /// The node that carries it out, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
 }
 
 /// An artifact of a node.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphArtifact {
@@ -327,7 +307,6 @@ pub struct GraphArtifact {
     /// What it is.
     pub artifact_type: ArtifactType,
     /// The document, for document artifacts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_id: Option<DocumentId>,
     /// The role's name for it.
     pub label: String,
@@ -336,10 +315,8 @@ pub struct GraphArtifact {
     /// True for the one to read first.
     pub is_primary: bool,
     /// The payload, for JSON artifacts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
     /// How many of its statements are supported, if they are counted. What the verifier found does not count here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub citations: Option<CitationCounts>,
 }
 

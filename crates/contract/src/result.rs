@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use crate::ids::{ArtifactId, DocumentId};
 use crate::status::named_enum;
@@ -54,6 +55,7 @@ pub struct SuccessAssessment {
 }
 
 /// What a node returns. Parents never guess: they read what this names.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeAgentResult {
@@ -62,7 +64,6 @@ pub struct TreeAgentResult {
     /// The result in a few sentences.
     pub summary: String,
     /// The role's own judgement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_assessment: Option<SuccessAssessment>,
     /// What an aggregation found, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -71,7 +72,6 @@ pub struct TreeAgentResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// The artifact to read first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_artifact_id: Option<ArtifactId>,
     /// Every artifact of the node.
     #[serde(default)]
@@ -80,12 +80,9 @@ pub struct TreeAgentResult {
     #[serde(default)]
     pub document_ids: Vec<DocumentId>,
     /// The payload of the primary JSON artifact, or of the first one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
     /// The node's scratchpad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratchpad_doc_id: Option<DocumentId>,
     /// The end of the node's scratchpad.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratchpad_tail: Option<String>,
 }

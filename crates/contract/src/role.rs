@@ -27,6 +27,7 @@ pub use verify::{VerifierOutput, VerifyInput};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use crate::answers::{AnswerUse, SiblingFindings};
 use crate::budget::{Allowance, BudgetLeft, Budgets};
@@ -78,6 +79,7 @@ impl CallKind {
 }
 
 /// What every role call contains about its node and run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallContext {
@@ -114,31 +116,24 @@ pub struct CallContext {
     #[serde(default)]
     pub allowance: Allowance,
     /// Set when a budget of the run is nearly used up: finish with as little further work as possible.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish: Option<BudgetLeft>,
     /// No tool that writes may be offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Of a fork, the run that began its log. Documents that tools write are named after it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin_run_id: Option<RunId>,
     /// What people have told the node, the latest last. It is the word of a user, not data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<Guidance>,
     /// What the node should return, in the words of the plan above it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliverable: Option<ResultKind>,
     /// The ability that the plan above the node asks of its model. It counts in runs that name no model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// When the call was made. Prompts take today's date from it, so that the same call has the same prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// Milliseconds that were left of the time of the run, or of the part of it that the node belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_left_ms: Option<u64>,
     /// What the call does about answers of tools; none if nobody keeps them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<AnswerUse>,
     /// What siblings have found so far, as far as their results are not told in full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,19 +144,18 @@ pub struct CallContext {
 }
 
 /// A tool call that an earlier attempt at a role call has made.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EarlierCall {
     /// The tool.
     pub tool_name: String,
     /// Its arguments, as the log shows them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Map<String, Value>>,
     /// It may have changed something.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writes: bool,
     /// Whether it worked. None: it has no result, so nobody knows whether it was carried out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
     /// What it returned, shortened, or what went wrong.
     pub outcome: String,
@@ -203,6 +197,7 @@ impl ScratchpadDraft {
 }
 
 /// An artifact of an earlier node that a role may read.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactRef {
@@ -211,18 +206,15 @@ pub struct ArtifactRef {
     /// Its title, for documents.
     pub title: String,
     /// The document, for document artifacts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_id: Option<DocumentId>,
     /// True for the one to read first.
     pub is_primary: bool,
     /// The beginning of the document.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snippet: Option<String>,
     /// True when its node told the parent to read it.
     #[serde(default)]
     pub hinted: bool,
     /// The data, for JSON artifacts; none where all data together would be too long for a call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::budget::Budgets;
 use crate::context::RunContext;
@@ -31,6 +32,7 @@ named_enum! {
 }
 
 /// What a user asks for. Fixed for the life of the run.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSpec {
@@ -55,7 +57,6 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// How its guided searches work; none for the defaults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Box<SearchConfig>>,
     /// No tool that writes is offered. The run writes its own documents only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -71,7 +72,6 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewRule>,
     /// The run that it is a copy of, perhaps with another context.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_of: Option<RunId>,
 }
 
@@ -143,6 +143,7 @@ impl RunSpec {
 }
 
 /// A row of the list of runs.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSummary {
@@ -167,20 +168,16 @@ pub struct RunSummary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
     /// Why it failed, or ended as partial.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its last event was written.
     pub updated_at: Timestamp,
     /// When a driver first took it up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     /// What it forks, if it is a fork.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Box<ForkOf>>,
 }
 

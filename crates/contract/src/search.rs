@@ -26,6 +26,7 @@ pub use template::fill;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use crate::error::{Checks, FieldError, Invalid};
 use crate::graph::GraphNode;
@@ -64,20 +65,17 @@ pub const PICK_NAMES: &[&str] = &["objective", "outline", "leaves", "note"];
 
 /// Prompts that replace those of the program. `{{name}}` stands for a value, and conditions choose between texts
 /// ([`fill`]).
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SearchPrompts {
     /// Asks for the topics of the first level.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Asks for the document of a topic.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
     /// Asks for the topics below a topic.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<String>,
     /// Asks for the topic that is researched next.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub picker: Option<String>,
 }
 

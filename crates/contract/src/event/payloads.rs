@@ -22,6 +22,7 @@ use crate::verification::Verification;
 macro_rules! payloads {
     ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident : $type:ty,)* })*) => {$(
         $(#[$doc])*
+        #[serde_with_macros::skip_serializing_none]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "camelCase")]
         pub struct $name { $($(#[$fdoc])* pub $field: $type,)* }
@@ -50,7 +51,6 @@ payloads! {
         /// The new status.
         status: RunStatus,
         /// Why, for failures, pauses and cancellations.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// True if the run ended as partial: work was lost to a failure, a limit or a budget.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -60,6 +60,7 @@ payloads! {
     NodeCreated {
         /// The node that delegated; none for the root.
         #[serde(default)]
+        #[serialize_always]
         parent_node_id: Option<NodeId>,
         /// What the node is for.
         title: String,
@@ -67,12 +68,13 @@ payloads! {
         depth: u32,
         /// Band of the parent's plan; none for the root.
         #[serde(default)]
+        #[serialize_always]
         band_index: Option<u32>,
         /// Place in that band; none for the root.
         #[serde(default)]
+        #[serialize_always]
         step_index: Option<u32>,
         /// The step that it carries out; none for the root.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         step_id: Option<StepId>,
         /// Why the parent wants it.
         #[serde(default)]
@@ -81,25 +83,18 @@ payloads! {
         #[serde(default)]
         success_criteria: Vec<String>,
         /// How the tree grows below it, if that differs from its parent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         strategy: Option<Strategy>,
         /// How much a topic of a guided search promises, from 0 to 1, as the research that found it judges.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         score: Option<f64>,
         /// The limits of a guided search that begins here as a step of a plan; none for the defaults.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         search: Option<StepSearch>,
         /// The iteration of homework of which it is a task, 1 for the first.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         iteration: Option<u32>,
         /// The branch of homework of which it is a task.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         branch_id: Option<String>,
         /// What its step should return. None leaves it to the worker.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         deliverable: Option<ResultKind>,
         /// The ability that its model needs; none for that of its role.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         profile: Option<Profile>,
     }
     /// Payload of `tree.node_status`.
@@ -109,19 +104,14 @@ payloads! {
         /// The role the node now shows.
         role: Role,
         /// Why: `leaf_decision:direct`, `guard:maxDepth`, `retry:2 …`, or free text.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
         /// From 0 to 1.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         progress: Option<f64>,
         /// The attempt number of the role call that this status is about, if it is not the first.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<u32>,
         /// The role call that the node needs from here on: a new one, even if it is of the same role as the last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<CallKind>,
         /// Why, in words that stay on the node after it has moved on: a decision, a guard, the reason of a retry.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     }
     /// Payload of `tree.node_completed`.
@@ -129,10 +119,8 @@ payloads! {
         /// How well it did.
         outcome: Outcome,
         /// What supports that, in a sentence.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         evidence: Option<String>,
         /// Figures about the node, such as `durationMs`, `toolCalls`, `children`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         metrics: Option<Map<String, Value>>,
     }
     /// Payload of `tree.node_failed`.
@@ -149,14 +137,11 @@ payloads! {
         /// 1 for a node's first plan.
         version: u32,
         /// The plan in a sentence or two.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// Why the planner chose to decompose.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         mode_reason: Option<String>,
         /// The iteration of homework that it is for. Its tasks are one band; an iteration whose tasks were all refused
         /// has none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         iteration: Option<u32>,
     }
     /// Payload of `tree.plan_band_created`.
@@ -189,22 +174,16 @@ payloads! {
         /// How it will be judged.
         success_criteria: Vec<String>,
         /// `search` if a guided search carries it out; none for a node that plans or executes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         strategy: Option<Strategy>,
         /// The limits of that search; none for the defaults.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         search: Option<StepSearch>,
         /// The branch of homework that it is for.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         branch_id: Option<String>,
         /// What the step and everything below it may use; none for its share of what the node has.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<SubtreeBudget>,
         /// What the step should return. None leaves it to the worker.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         deliverable: Option<ResultKind>,
         /// The ability that its model needs; none for that of its role.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         profile: Option<Profile>,
     }
     /// Payload of `tree.step_status`. Its node is the one that planned the step.
@@ -242,23 +221,18 @@ payloads! {
         /// What it is.
         artifact_type: ArtifactType,
         /// The document, for document artifacts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         document_id: Option<DocumentId>,
         /// The role's name for it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         label: Option<String>,
         /// The document's title.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// The payload, for JSON artifacts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         json_payload: Option<Map<String, Value>>,
         /// True for the artifact to read first.
         #[serde(default)]
         is_primary: bool,
         /// The beginning of the document, at most [`SNIPPET_BYTES`](crate::limits::SNIPPET_BYTES), which the parent
         /// sees.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         snippet: Option<String>,
     }
     /// Payload of `tree.artifact_cited`: what supports the claims of an artifact, as the role service found it.
@@ -294,6 +268,7 @@ payloads! {
         summary: String,
         /// The aggregator's judgement.
         #[serde(default)]
+        #[serialize_always]
         success_assessment: Option<SuccessAssessment>,
     }
     /// Payload of `tree.answer_verified`: what the verifier found in the answer of the root, before the root completes.
@@ -301,7 +276,6 @@ payloads! {
         /// What it found.
         verification: Verification,
         /// It asks for another plan, and why. Whether there is one is the next event.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         replan_reason: Option<String>,
     }
     /// Payload of `tree.review_requested`. Its node is the root, which is paused until a person resumes it or its time
@@ -352,11 +326,9 @@ payloads! {
         #[serde(default)]
         reason: String,
         /// Who chose.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         policy: Option<PickerPolicy>,
         /// Why the choice of the model was not used, if it was not. Then this is the first unexpanded leaf in
         /// breadth-first order.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         fallback: Option<String>,
     }
     /// Payload of `tree.session_forked`.
@@ -364,7 +336,6 @@ payloads! {
         /// The new conversation.
         session_id: String,
         /// The one that it continues.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         parent_session_id: Option<String>,
     }
     /// Payload of `tree.rollup_updated`.
@@ -379,7 +350,6 @@ payloads! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         branches: Vec<BranchNote>,
         /// The summary of the iteration, a document of its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         summary_document_id: Option<DocumentId>,
     }
     /// Payload of `tree.tool_call_requested`.
@@ -389,16 +359,12 @@ payloads! {
         /// The tool.
         tool_name: String,
         /// Its arguments.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         args: Option<Map<String, Value>>,
         /// What it is for.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         purpose: Option<String>,
         /// The role at work: `plan`, `execute`, `aggregate`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
         /// When it was asked for, by the role's clock.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         started_at: Option<Timestamp>,
         /// The tool may change something: it is a built-in that writes, or does not say that it only reads.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -417,22 +383,16 @@ payloads! {
         /// True if it worked.
         ok: bool,
         /// What it returned, shortened.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// What went wrong.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// The role at work.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
         /// When it answered, by the role's clock.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         completed_at: Option<Timestamp>,
         /// The document of the run that it wrote.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         document_id: Option<DocumentId>,
         /// The whole answer, if the run keeps it for further calls.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<KeptAnswer>,
     }
     /// Payload of `tree.node_skipped`.
@@ -466,7 +426,6 @@ payloads! {
         /// Why.
         reason: String,
         /// The node whose task it repeats, if it repeats one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         repeats: Option<NodeId>,
     }
 }

@@ -1,6 +1,7 @@
 //! The aggregator: reads what children returned and writes the synthesis.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::executor::{ArtifactDraft, ResultDraft, check_returned};
 use super::{ArtifactRef, CallContext, ScratchpadDraft};
@@ -12,6 +13,7 @@ use crate::result::TreeAgentResult;
 use crate::status::NodeStatus;
 
 /// The outcome of a child, as its parent and later siblings see it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChildOutcome {
@@ -26,10 +28,8 @@ pub struct ChildOutcome {
     /// True if its result is partial.
     pub partial: bool,
     /// Its envelope, when it completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<TreeAgentResult>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its artifacts.
     #[serde(default)]
@@ -80,6 +80,7 @@ pub struct AggregatorOutput {
 }
 
 /// The input of an aggregator.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregateInput {
@@ -90,10 +91,8 @@ pub struct AggregateInput {
     /// Every child, in the order of the plans: completed, failed and cancelled ones.
     pub children: Vec<ChildOutcome>,
     /// The exhausted budget, if the result will be partial because of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exhausted_budget: Option<String>,
     /// How the homework went, if the node does homework. Then `children` are the tasks of all iterations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework: Option<Box<HomeworkBrief>>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with_macros::skip_serializing_none;
 
 use super::aggregator::ChildOutcome;
 use super::{CallContext, ScratchpadDraft};
@@ -37,6 +38,7 @@ named_enum! {
 }
 
 /// One thing the executor did.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
@@ -45,14 +47,13 @@ pub struct Action {
     /// In words.
     pub note: String,
     /// The tool, for tool calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// Its arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_args: Option<Map<String, Value>>,
 }
 
 /// An artifact as a role returns it, before it has an id.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactDraft {
@@ -61,13 +62,10 @@ pub struct ArtifactDraft {
     /// The role's name for it, unique within the answer.
     pub label: String,
     /// The document's title.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The document's body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document_markdown: Option<String>,
     /// The JSON object.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json_payload: Option<Map<String, Value>>,
     /// True for the one to read first.
     #[serde(default)]
@@ -76,7 +74,6 @@ pub struct ArtifactDraft {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<Citation>,
     /// Statements that cite nothing. The role service counts them in the answer of a model that is to cite.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncited: Option<u64>,
 }
 
@@ -119,6 +116,7 @@ pub struct ParentHintDraft {
 }
 
 /// A result as a role returns it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultDraft {
@@ -127,7 +125,6 @@ pub struct ResultDraft {
     /// In a few sentences.
     pub summary: String,
     /// The role's own judgement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_assessment: Option<SuccessAssessment>,
     /// What was found, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,7 +133,6 @@ pub struct ResultDraft {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// Label of the artifact to read first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_artifact_label: Option<String>,
     /// What the parent should read.
     pub parent_hint: ParentHintDraft,

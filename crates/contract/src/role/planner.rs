@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use super::{CallContext, ScratchpadDraft};
 use crate::budget::SubtreeBudget;
@@ -56,6 +57,7 @@ pub struct LeafDecision {
 }
 
 /// A step as the planner proposes it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepDraft {
@@ -70,22 +72,16 @@ pub struct StepDraft {
     /// Its place in the band, 0..n-1.
     pub step_index: u32,
     /// `search` if a guided search carries it out; none for a node that plans or executes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
     /// The limits of that search; none for the defaults.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<StepSearch>,
     /// Only in homework, and required there: the branch that carries it out. A new name begins a branch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
     /// What the step and everything below it may use; none for its share of what the node has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<SubtreeBudget>,
     /// What the step should return. None leaves it to the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deliverable: Option<ResultKind>,
     /// The ability that its model needs; none for that of its role.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
 }
 
@@ -133,6 +129,7 @@ pub struct PlanDraft {
 }
 
 /// The answer of a planner.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannerOutput {
@@ -141,13 +138,10 @@ pub struct PlannerOutput {
     /// Why.
     pub mode_reason: String,
     /// More about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaf_decision: Option<LeafDecision>,
     /// The plan; required for mode `plan`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanDraft>,
     /// Only in homework, and required there: the plan document, the roll-up, and what is left.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework: Option<Box<HomeworkDraft>>,
     /// What the plan rests on, for a person who reviews it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -171,6 +165,7 @@ pub struct PriorStep {
 }
 
 /// The input of a planner.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanInput {
@@ -183,10 +178,8 @@ pub struct PlanInput {
     /// The steps of the node's earlier plans.
     pub prior_steps: Vec<PriorStep>,
     /// What the aggregator made of them. It is returned if another plan leads nowhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier_result: Option<TreeAgentResult>,
     /// Where the homework stands, if the node does homework.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homework: Option<Box<HomeworkBrief>>,
     /// A person reviews the plan, and wants to know what it rests on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -69,7 +69,6 @@ payloads! {
         /// The last event that they share.
         at_seq: u64,
         /// The run that began the log. Documents of the run are named after it. None: the source.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         origin_run_id: Option<RunId>,
         /// Who forked. The fork is theirs.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -142,11 +141,9 @@ payloads! {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         again: bool,
         /// The model of the node and everything below it from here on, if that changes.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
         /// What the node and everything below it may use from here on, if it had ended and that has a budget of its
         /// own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<SubtreeBudget>,
     }
     /// Payload of `tree.budget_set`. The budgets are those of the run if its node is the root, else those of its
