@@ -36,11 +36,6 @@ named_enum! {
 }
 
 impl DocumentKind {
-    /// True for the document above all others of a run.
-    pub const fn is_workspace(self) -> bool {
-        matches!(self, Self::Workspace | Self::HomeworkWorkspace)
-    }
-
     /// True for what may change while its run is live.
     pub const fn grows(self) -> bool {
         !matches!(self, Self::Source | Self::Artifact | Self::ToolAnswer)
@@ -245,9 +240,6 @@ pub enum DocumentOp {
         at: Timestamp,
     },
 }
-
-/// The relation of a document to those below it (`rel` in the table of edges).
-pub const HAS_DOCUMENT: &str = "document_has_document";
 
 /// The title of a document that was given none: the first Markdown heading, else the file name.
 #[must_use]

@@ -362,16 +362,9 @@ pub struct Usage {
 
 impl Usage {
     /// One tool call.
-    pub const TOOL_CALL: Self = Self {
-        input_tokens: 0,
-        output_tokens: 0,
-        cached_tokens: 0,
-        cache_write_tokens: 0,
-        cost_micros: 0,
-        model_calls: 0,
-        duration_ms: 0,
-        tool_calls: 1,
-    };
+    pub fn tool_call() -> Self {
+        Self { tool_calls: 1, ..Self::default() }
+    }
 
     /// One call of a model.
     pub const fn of(call: &UsageRecorded) -> Self {

@@ -33,7 +33,7 @@ named_enum! {
 
 /// What a user asks for. Fixed for the life of the run.
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSpec {
     /// The objective, in the user's words.
@@ -69,7 +69,6 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub language: String,
     /// Once it has a plan, it waits for a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<ReviewRule>,
     /// The run that it is a copy of, perhaps with another context.
     pub copy_of: Option<RunId>,
@@ -78,22 +77,7 @@ pub struct RunSpec {
 impl RunSpec {
     /// A spec with every default for `objective`.
     pub fn new(objective: impl Into<String>) -> Self {
-        Self {
-            objective: objective.into(),
-            strategy: Strategy::Tree,
-            context: RunContext::default(),
-            budgets: Budgets::default(),
-            model: String::new(),
-            user_id: String::new(),
-            display_name: String::new(),
-            labels: BTreeMap::new(),
-            search: None,
-            read_only: false,
-            verify: false,
-            language: String::new(),
-            review: None,
-            copy_of: None,
-        }
+        Self { objective: objective.into(), ..Self::default() }
     }
 
     /// How its guided searches work.

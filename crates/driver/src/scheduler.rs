@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
     state: Mutex<State>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// Permits that nobody holds.
     free: usize,
@@ -55,7 +55,7 @@ struct State {
 }
 
 /// What one run wants and has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Demand {
     /// Calls that are due and have not begun.
     due: usize,
@@ -72,18 +72,7 @@ struct Demand {
 impl Scheduler {
     /// A scheduler of `permits` calls in flight.
     pub(crate) fn new(permits: usize) -> Arc<Self> {
-        let state = State {
-            free: permits,
-            kept: permits / KEPT,
-            queue: permits / QUEUE,
-            waiting: 0,
-            elsewhere: 0,
-            offered: 0,
-            joined: 0,
-            runs: BTreeMap::new(),
-            first: VecDeque::new(),
-            more: BTreeSet::new(),
-        };
+        let state = State { free: permits, kept: permits / KEPT, queue: permits / QUEUE, ..State::default() };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
@@ -93,15 +82,7 @@ impl Scheduler {
         state.joined += 1;
         let place = (created, run, state.joined);
         let notify = Arc::new(Notify::new());
-        let demand = Demand {
-            due: 0,
-            granted: 0,
-            in_flight: 0,
-            queued: false,
-            called_off: false,
-            notify: notify.clone(),
-        };
-        state.runs.insert(place, demand);
+        state.runs.insert(place, Demand { notify: notify.clone(), ..Demand::default() });
         Share { scheduler: self.clone(), place, notify }
     }
 

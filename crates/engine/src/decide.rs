@@ -285,17 +285,7 @@ impl<'a> Decider<'a> {
             let error = format!("{ABANDONED}{}", if writes { unknown } else { "" });
             self.emit(
                 at,
-                ToolCallResult {
-                    call_id,
-                    tool_name,
-                    ok: false,
-                    summary: None,
-                    error: Some(error),
-                    phase,
-                    completed_at: None,
-                    document_id: None,
-                    answer: None,
-                },
+                ToolCallResult { call_id, tool_name, error: Some(error), phase, ..ToolCallResult::default() },
             );
         }
     }

@@ -414,7 +414,7 @@ impl Graph {
                     ok: None,
                 }));
                 if !e.cached {
-                    self.add_usage(at, Usage::TOOL_CALL);
+                    self.add_usage(at, Usage::tool_call());
                 }
             }
             EventBody::ToolCallResult(e) => {

@@ -161,8 +161,6 @@ pub(crate) struct OpenTool {
     pub(crate) phase: Option<String>,
     /// The tool was called: the answer was not known, and a call was left.
     pub(crate) is_made: bool,
-    /// What is asked, in short.
-    pub(crate) about: String,
     args: Option<Map<String, Value>>,
     purpose: String,
     pub(crate) writes: bool,
@@ -545,7 +543,6 @@ impl State {
                     tool_name: e.tool_name.clone(),
                     phase: e.phase.clone(),
                     is_made: !e.cached,
-                    about: Finding::about(e.args.as_ref()),
                     args: e.args.clone(),
                     purpose: e.purpose.clone().unwrap_or_default(),
                     writes: e.writes,
@@ -556,7 +553,7 @@ impl State {
                 let control = &mut self.control[at];
                 let place = control.open_tools.iter().position(|open| open.call_id == e.call_id);
                 let open = place.map(|place| control.open_tools.remove(place));
-                self.answers.answered(at, e, open.as_ref().map(|open| open.about.clone()));
+                self.answers.answered(at, e, open.as_ref().map(|open| Finding::about(open.args.as_ref())));
                 if let Some(open) = open {
                     let ended = &mut control.earlier_calls;
                     if ended.len() >= ENDED_TOOLS

@@ -111,11 +111,6 @@ impl RoleIo {
         below(self.allowance.tokens, &self.tokens) && below(self.allowance.cost_micros, &self.cost_micros)
     }
 
-    /// True if a tool call was refused because none was left. Then the answer is based on less than the model wanted.
-    pub fn ran_out_of_tool_calls(&self) -> bool {
-        self.allowance.tool_calls.is_some_and(|most| self.calls.load(Ordering::Relaxed) > most)
-    }
-
     /// The tools that the run's context offers.
     pub fn tools(&self) -> &ToolSet {
         &self.tools
@@ -394,10 +389,9 @@ mod tests {
             assert_eq!(io.may_go_on(), enough, "{allowance:?}");
         }
         let (io, mut updates) = begun(Allowance { tool_calls: Some(0), ..Allowance::default() });
-        assert!(!io.may_go_on() && !io.ran_out_of_tool_calls());
+        assert!(!io.may_go_on());
         let refused = io.call_tool("list_documents", Map::new(), "to see").await;
         assert_eq!(refused, Err(ToolError::Budget(0)));
-        assert!(io.ran_out_of_tool_calls());
         let Ok(RoleUpdate::ToolCallRequested(asked)) = updates.try_recv() else { panic!("the log says it") };
         let Ok(RoleUpdate::ToolCallResult(result)) = updates.try_recv() else { panic!("and why") };
         assert!(asked.cached && !result.ok && result.error.unwrap().contains("no tool call is left"));

@@ -96,14 +96,9 @@ async fn timed<T>(
     let output = work.await?;
     io.usage(UsageRecorded {
         model: MODEL.to_owned(),
-        input_tokens: 0,
-        output_tokens: 0,
-        cached_tokens: 0,
-        cache_write_tokens: 0,
-        cost_micros: 0,
         duration_ms: begun.elapsed().as_millis() as u64,
         purpose: purpose.to_owned(),
-        documents: Vec::new(),
+        ..UsageRecorded::default()
     })
     .await;
     Ok(output)

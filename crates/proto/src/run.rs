@@ -9,6 +9,8 @@ use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
 wire_enum! {
+    Scope => pb::Scope { Global, Project, MultiProject; Global }
+    PickerPolicy => pb::PickerPolicy { Llm, BreadthFirst, BestFirst; Llm }
     RunStatus => pb::RunStatus { Queued, Running, Paused, Completed, Failed, Cancelled }
     NodeStatus => pb::NodeStatus { Planning, Delegating, Executing, Waiting, Aggregating, Completed, Failed, Blocked, Cancelled }
     Role => pb::Role { Planner, Executor }
@@ -38,36 +40,13 @@ wire_message! {
     Premises => Premises { assumptions, left_out }
     Review => Review { premises [required], estimate [required], goes_on_at }
     ToolRules => ToolRules { allowed_tools, denied_tools, read_only, replace_imported }
+    RunContext => RunContext { scope, project_ids }
     StepSearch => StepSearch { max_depth, max_nodes }
     SearchPrompts => SearchPrompts { root, document, children, picker }
     SuccessAssessment => SuccessAssessment { met, notes }
     TreeAgentResult => TreeAgentResult {
         kind, summary, success_assessment, primary_artifact_id, artifact_ids, document_ids, json_payload,
         scratchpad_doc_id, scratchpad_tail, key_findings, gaps,
-    }
-}
-
-impl Wire for RunContext {
-    type Pb = pb::RunContext;
-
-    fn to_wire(&self) -> pb::RunContext {
-        let scope = match self.scope {
-            Scope::Global => pb::Scope::Global,
-            Scope::Project => pb::Scope::Project,
-            Scope::MultiProject => pb::Scope::MultiProject,
-        };
-        pb::RunContext { scope: scope as i32, project_ids: self.project_ids.to_wire() }
-    }
-
-    fn from_wire(pb: pb::RunContext) -> Result<Self, FieldError> {
-        let scope = match pb::Scope::try_from(pb.scope) {
-            Ok(pb::Scope::Unspecified | pb::Scope::Global) => Scope::Global,
-            Ok(pb::Scope::Project) => Scope::Project,
-            Ok(pb::Scope::MultiProject) => Scope::MultiProject,
-            Err(_) => return Err(FieldError::new("scope", format!("{} is no scope", pb.scope))),
-        };
-        let project_ids = Wire::from_wire(pb.project_ids).map_err(|e| within("project_ids", e))?;
-        Ok(Self { scope, project_ids })
     }
 }
 
@@ -100,28 +79,6 @@ budgets!(
     max_iterations, max_parallel_steps, max_nodes, max_wall_clock_ms, max_attempts, call_timeout_ms;
     max_tokens, max_cost_micros, max_tool_calls
 );
-
-impl Wire for PickerPolicy {
-    type Pb = i32;
-
-    fn to_wire(&self) -> i32 {
-        (match self {
-            PickerPolicy::Llm => pb::PickerPolicy::Llm,
-            PickerPolicy::BreadthFirst => pb::PickerPolicy::BreadthFirst,
-            PickerPolicy::BestFirst => pb::PickerPolicy::BestFirst,
-        }) as i32
-    }
-
-    /// An unspecified policy is the default.
-    fn from_wire(pb: i32) -> Result<Self, FieldError> {
-        match pb::PickerPolicy::try_from(pb) {
-            Ok(pb::PickerPolicy::Unspecified | pb::PickerPolicy::Llm) => Ok(PickerPolicy::Llm),
-            Ok(pb::PickerPolicy::BreadthFirst) => Ok(PickerPolicy::BreadthFirst),
-            Ok(pb::PickerPolicy::BestFirst) => Ok(PickerPolicy::BestFirst),
-            Err(_) => Err(FieldError::new("", format!("{pb} is no picker policy"))),
-        }
-    }
-}
 
 impl Wire for SearchConfig {
     type Pb = pb::SearchConfig;
@@ -290,7 +247,10 @@ mod tests {
         assert_eq!(SearchConfig::from_wire(search.to_wire()).unwrap(), search);
         let error =
             SearchConfig::from_wire(pb::SearchConfig { picker: 9, ..Default::default() }).unwrap_err();
-        assert_eq!(error.to_string(), "picker: 9 is no picker policy");
+        assert!(
+            error.to_string().starts_with("picker: 9 is not a value of the enum PickerPolicy"),
+            "{error}"
+        );
         let run: RunId = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".parse().unwrap();
         let spec = RunSpec { search: Some(Box::new(search.clone())), ..RunSpec::new("o") };
         let at = Timestamp(0);

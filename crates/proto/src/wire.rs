@@ -203,9 +203,10 @@ fn number(n: f64) -> Value {
     Number::from_f64(n).map_or(Value::Null, Value::Number)
 }
 
-/// Writes the conversion of an enum: same variant names on both sides, `Unspecified` refused.
+/// Writes the conversion of an enum: same variant names on both sides. `Unspecified` is refused, or means the variant
+/// behind the semicolon.
 macro_rules! wire_enum {
-    ($($t:ty => $pb:ty { $($v:ident),* $(,)? })*) => {$(
+    ($($t:ty => $pb:ty { $($v:ident),* $(,)? $(; $default:ident)? })*) => {$(
         impl $crate::wire::Wire for $t {
             type Pb = i32;
             fn to_wire(&self) -> i32 {
@@ -214,6 +215,7 @@ macro_rules! wire_enum {
             fn from_wire(pb: i32) -> Result<Self, tree_agent_contract::error::FieldError> {
                 match <$pb>::try_from(pb) {
                     $(Ok(<$pb>::$v) => Ok(<$t>::$v),)*
+                    $(Ok(<$pb>::Unspecified) => Ok(<$t>::$default),)?
                     _ => Err(tree_agent_contract::error::FieldError::new("", format!(
                         "{pb} is not a value of the enum {}; use one of {}",
                         stringify!($pb).rsplit([' ', ':']).next().unwrap_or_default(),

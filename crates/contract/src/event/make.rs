@@ -15,23 +15,7 @@ impl RunCreated {
 impl NodeCreated {
     /// A root called `title`.
     pub fn new(title: impl Into<String>) -> Self {
-        Self {
-            parent_node_id: None,
-            title: title.into(),
-            depth: 0,
-            band_index: None,
-            step_index: None,
-            step_id: None,
-            reason: String::new(),
-            success_criteria: Vec::new(),
-            strategy: None,
-            score: None,
-            search: None,
-            iteration: None,
-            branch_id: None,
-            deliverable: None,
-            profile: None,
-        }
+        Self { title: title.into(), ..Self::default() }
     }
 }
 

@@ -57,6 +57,7 @@ payloads! {
         partial: bool,
     }
     /// Payload of `tree.node_created`.
+    #[derive(Default)]
     NodeCreated {
         /// The node that delegated; none for the root.
         #[serde(default)]
@@ -292,6 +293,7 @@ payloads! {
         based_on_child_ids: Vec<NodeId>,
     }
     /// Payload of `tree.usage_recorded`.
+    #[derive(Default)]
     UsageRecorded {
         /// The model.
         model: String,
@@ -375,6 +377,7 @@ payloads! {
         cached: bool,
     }
     /// Payload of `tree.tool_call_result`.
+    #[derive(Default)]
     ToolCallResult {
         /// The call.
         call_id: String,

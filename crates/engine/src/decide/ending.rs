@@ -60,14 +60,11 @@ impl Decider<'_> {
     /// What a partial run lost, and to what: the guards that cut work, and the nodes that failed.
     fn lost(&self) -> Option<String> {
         let nodes = self.state.nodes();
-        let mut guards: Vec<&str> = Vec::new();
-        for (_, node) in (0..).zip(nodes).filter(|&(at, _)| self.state.control(at).is_cut()) {
-            guards.extend(node.decisions.iter().filter_map(|why| why.strip_prefix("guard:")));
-        }
-        let mut seen = BTreeSet::from(["lease"]);
-        guards.retain(|guard| seen.insert(*guard));
-        let cut = (!guards.is_empty())
-            .then(|| format!("cut by {}", guards.into_iter().map(words).collect::<Vec<_>>().join(", ")));
+        let cut = nodes.iter().enumerate().filter(|&(at, _)| self.state.control(at).is_cut());
+        let guards = cut.flat_map(|(_, node)| &node.decisions).filter_map(|why| why.strip_prefix("guard:"));
+        let guards: BTreeSet<&str> = guards.filter(|guard| *guard != "lease").map(words).collect();
+        let guards: Vec<&str> = guards.into_iter().collect();
+        let cut = (!guards.is_empty()).then(|| format!("cut by {}", guards.join(", ")));
         let mut failed = nodes.iter().filter_map(|node| Some((node.title.as_str(), node.error.as_deref()?)));
         let failed = failed.next().map(|(title, error)| match failed.count() {
             0 => format!("{title} failed: {error}"),

@@ -24,13 +24,11 @@ impl Decider<'_> {
 
     /// Ends a node with the result that it has in the log, as partial because of `guard`.
     pub(crate) fn return_kept(&mut self, at: usize, guard: &str) {
-        let Some(result) = self.state.node(at).result.as_deref() else { return };
-        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
+        let Some(result) = self.state.node(at).result.as_deref().cloned() else { return };
         let evidence = self.evidence(at);
-        let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
         self.give_up(at);
         self.status(at, NodeStatus::Aggregating, Some(guard.to_owned()));
-        self.hint(at, hint_type, artifact_ids, document_ids);
+        self.hint_at(at, result);
         self.complete(at, evidence);
     }
 
@@ -43,9 +41,13 @@ impl Decider<'_> {
     /// The node, which was reopened, returns again what it returned before.
     pub(crate) fn repeat_result(&mut self, at: usize) {
         let Some(result) = self.state.node(at).result.as_deref().cloned() else { return };
-        let (artifact_ids, document_ids) = (result.artifact_ids.clone(), result.document_ids.clone());
+        self.emit(at, NodeResult { result: result.clone() });
+        self.hint_at(at, result);
+    }
+
+    /// Tells the parent to read all of a result.
+    fn hint_at(&mut self, at: usize, TreeAgentResult { artifact_ids, document_ids, .. }: TreeAgentResult) {
         let hint_type = if document_ids.is_empty() { HintType::ReadJson } else { HintType::ReadDocuments };
-        self.emit(at, NodeResult { result });
         self.hint(at, hint_type, artifact_ids, document_ids);
     }
 

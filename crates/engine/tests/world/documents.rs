@@ -54,7 +54,10 @@ impl Documents {
 
     /// Every document is below the one workspace. Those of homework say so.
     pub(crate) fn check(&self) {
-        let workspaces: Vec<_> = self.iter().filter(|document| document.kind.is_workspace()).collect();
+        let is_workspace = |document: &&Document| {
+            matches!(document.kind, DocumentKind::Workspace | DocumentKind::HomeworkWorkspace)
+        };
+        let workspaces: Vec<_> = self.iter().filter(is_workspace).collect();
         let [workspace] = workspaces[..] else { panic!("{} workspaces", workspaces.len()) };
         for document in self.iter() {
             let (mut id, mut levels) = (document.id, 0);

@@ -208,7 +208,7 @@ impl World {
                 }
                 EventBody::ToolCallRequested(e) if !e.cached => {
                     let sum = own.entry(event.node_id).or_default();
-                    *sum = sum.plus(Usage::TOOL_CALL);
+                    *sum = sum.plus(Usage::tool_call());
                 }
                 EventBody::RunStatusChanged(e) if e.status == RunStatus::Running => {
                     started = Some(event.timestamp)

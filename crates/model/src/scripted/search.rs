@@ -56,17 +56,8 @@ pub(super) fn research(
 
 /// What a repair reports.
 pub(super) fn repaired(repair: u32) -> UsageRecorded {
-    UsageRecorded {
-        model: "scripted".to_owned(),
-        input_tokens: 0,
-        output_tokens: 0,
-        cached_tokens: 0,
-        cache_write_tokens: 0,
-        cost_micros: 0,
-        duration_ms: 0,
-        purpose: format!("research (repair {repair})"),
-        documents: Vec::new(),
-    }
+    let (model, purpose) = ("scripted".to_owned(), format!("research (repair {repair})"));
+    UsageRecorded { model, purpose, ..UsageRecorded::default() }
 }
 
 /// The topics below: above the depth of the script `fanout` of them, at it none.

@@ -41,7 +41,7 @@ pub(super) fn check_sums(run: &StoredRun, graph: &Graph, note: &mut impl FnMut(S
 fn usage(event: &Event) -> Usage {
     match &event.body {
         EventBody::UsageRecorded(e) => Usage::of(e),
-        EventBody::ToolCallRequested(e) if !e.cached => Usage::TOOL_CALL,
+        EventBody::ToolCallRequested(e) if !e.cached => Usage::tool_call(),
         _ => Usage::default(),
     }
 }
