@@ -215,9 +215,7 @@ impl CitationCounts {
         self.not_checked += other.not_checked;
         other.reasons.iter().for_each(|reason| self.leave_out(0, reason));
     }
-}
 
-impl CitationCounts {
     /// In words: `2 statements supported, 0 doubted, 1 not checked (no source)`.
     pub fn in_language(&self, language: &str) -> String {
         let nothing = Sentence::NothingCited.of(language, &[]);

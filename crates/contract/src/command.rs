@@ -53,7 +53,6 @@ pub enum Action {
     /// No role call begins for the node and below it.
     Pause {
         /// The node; the root for the whole run.
-        #[serde(default)]
         node_id: Option<NodeId>,
         /// Stops calls in flight, too. They are made again later.
         #[serde(default)]
@@ -62,7 +61,6 @@ pub enum Action {
     /// Ends a pause of the same node.
     Resume {
         /// The node; the root for the whole run.
-        #[serde(default)]
         node_id: Option<NodeId>,
     },
     /// Tells the next calls of the node something.

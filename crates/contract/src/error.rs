@@ -6,7 +6,8 @@ use std::fmt;
 use crate::text;
 
 /// One thing that is wrong with one field.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
 pub struct FieldError {
     /// Path of the field, such as `plan.bands[1].steps[0].title`.
     pub field: String,
@@ -21,31 +22,10 @@ impl FieldError {
     }
 }
 
-impl fmt::Display for FieldError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.message)
-    }
-}
-
-impl Error for FieldError {}
-
 /// All that is wrong with a value, at least one thing. Everything is reported at once, not just the first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; "))]
 pub struct Invalid(pub Vec<FieldError>);
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, error) in self.0.iter().enumerate() {
-            if i > 0 {
-                f.write_str("; ")?;
-            }
-            error.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl Error for Invalid {}
 
 impl From<FieldError> for Invalid {
     fn from(error: FieldError) -> Self {

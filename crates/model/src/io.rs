@@ -165,20 +165,18 @@ impl RoleIo {
         };
         let writes = begun.as_ref().is_ok_and(|ready| ready.writes());
         if writes && let Some(earlier) = self.made_before(name, &args) {
-            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true, true))).await;
+            let requested = call.requested(&args, purpose, true, true);
             if earlier.ok.is_none() {
-                self.send(RoleUpdate::ToolCallResult(call.result(Err(&ToolError::Made)))).await;
-                return Err(ToolError::Made);
+                return Err(self.refuse(&call, requested, ToolError::Made).await);
             }
+            self.send(RoleUpdate::ToolCallRequested(requested)).await;
             let value = json!({"done": true, "outcome": earlier.outcome});
             return Ok(self.report(&call, ToolOutput::new(value, earlier.outcome), Origin::ThisNode).await);
         }
         let made = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(most) = self.allowance.tool_calls.filter(|most| made > *most) {
-            let error = ToolError::Budget(most);
-            self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, true, false))).await;
-            self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
-            return Err(error);
+            let requested = call.requested(&args, purpose, true, false);
+            return Err(self.refuse(&call, requested, ToolError::Budget(most)).await);
         }
         self.send(RoleUpdate::ToolCallRequested(call.requested(&args, purpose, false, writes))).await;
         let answer = match begun {
@@ -201,10 +199,16 @@ impl RoleIo {
             let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
             let call = CallName { id: format!("t{number}"), tool: server.clone(), phase: self.phase };
             let requested = call.requested(&Map::new(), "the tools of this MCP server", true, false);
-            self.send(RoleUpdate::ToolCallRequested(requested)).await;
             let error = ToolError::Server { server, message: format!("no tool of it is offered: {why}") };
-            self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
+            self.refuse(&call, requested, error).await;
         }
+    }
+
+    /// Reports a call of a tool that is not made, and why.
+    async fn refuse(&self, call: &CallName, requested: ToolCallRequested, error: ToolError) -> ToolError {
+        self.send(RoleUpdate::ToolCallRequested(requested)).await;
+        self.send(RoleUpdate::ToolCallResult(call.result(Err(&error)))).await;
+        error
     }
 
     /// Reports what a tool has answered, with what is kept of it.
@@ -285,8 +289,7 @@ impl CallName {
             error,
             phase: Some(self.phase.to_owned()),
             completed_at: Some(now()),
-            document_id: None,
-            answer: None,
+            ..ToolCallResult::default()
         }
     }
 }

@@ -87,17 +87,9 @@ impl Problems {
 }
 
 /// The configuration cannot be used. Lists every problem, one a line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration cannot be used:\n  {}", .0.join("\n  "))]
 pub struct ConfigError(Vec<String>);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the configuration cannot be used:")?;
-        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// Where secrets that services share come from: a file or a variable. There is no flag, because other users of a
 /// machine can see command lines.

@@ -47,7 +47,6 @@ impl<'de> Deserialize<'de> for Event {
             run_id: RunId,
             seq: u64,
             node_id: NodeId,
-            #[serde(default)]
             parent_node_id: Option<NodeId>,
             timestamp: Timestamp,
             r#type: String,

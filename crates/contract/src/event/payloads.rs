@@ -60,7 +60,6 @@ payloads! {
     #[derive(Default)]
     NodeCreated {
         /// The node that delegated; none for the root.
-        #[serde(default)]
         #[serialize_always]
         parent_node_id: Option<NodeId>,
         /// What the node is for.
@@ -68,11 +67,9 @@ payloads! {
         /// 0 for the root.
         depth: u32,
         /// Band of the parent's plan; none for the root.
-        #[serde(default)]
         #[serialize_always]
         band_index: Option<u32>,
         /// Place in that band; none for the root.
-        #[serde(default)]
         #[serialize_always]
         step_index: Option<u32>,
         /// The step that it carries out; none for the root.
@@ -268,7 +265,6 @@ payloads! {
         /// What they amount to.
         summary: String,
         /// The aggregator's judgement.
-        #[serde(default)]
         #[serialize_always]
         success_assessment: Option<SuccessAssessment>,
     }

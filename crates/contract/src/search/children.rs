@@ -29,10 +29,8 @@ pub struct ChildDraft {
     /// What it is about.
     pub title: String,
     /// A proposal for its slug. It is made from the title if absent.
-    #[serde(default)]
     pub slug: Option<String>,
     /// From 0 to 1.
-    #[serde(default)]
     pub score: Option<f64>,
 }
 

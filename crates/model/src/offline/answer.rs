@@ -25,7 +25,6 @@ pub(super) struct Answer {
     #[serde(default)]
     pub(super) model: String,
     /// What was not found, as a phrase; then the quotations are only the nearest ones.
-    #[serde(default)]
     pub(super) missing: Option<String>,
     /// Best first.
     pub(super) quotes: Vec<Quote>,
@@ -33,7 +32,6 @@ pub(super) struct Answer {
     #[serde(default)]
     pub(super) named: Vec<String>,
     /// Why meaning did not count, as a sentence.
-    #[serde(default)]
     pub(super) by_words: Option<String>,
     /// What could not be done, as sentences.
     #[serde(skip)]

@@ -42,7 +42,6 @@ pub(super) struct Hit {
     pub(super) offset: usize,
     #[serde(rename = "passage")]
     pub(super) text: String,
-    #[serde(default)]
     similarity: Option<f64>,
     /// Its place, from 1.
     #[serde(skip)]
