@@ -18,7 +18,7 @@ use crate::amounts::TOOL_CALLS;
 use crate::call::{CallKey, CallOutput, at_work};
 use crate::in_flight::InFlight;
 use crate::input::{Decision, Input};
-use crate::state::{ABANDONED, OpenTool, State};
+use crate::state::{ABANDONED, State, ToolUse};
 use crate::{briefing, pacing, waiting};
 
 /// How often a verifier that cannot be reached is called again: about a minute.
@@ -280,9 +280,10 @@ impl<'a> Decider<'a> {
 
     /// Ends the tool calls of the node at `at` that have no result: nobody waits for one any more.
     pub(crate) fn close_tools(&mut self, at: usize) {
-        for OpenTool { call_id, tool_name, phase, writes, .. } in self.state.control(at).open_tools.clone() {
+        for ToolUse { call_id, phase, call, .. } in self.state.control(at).open_tools.clone() {
+            let tool_name = call.tool_name;
             let unknown = "; nobody knows whether it was carried out, and it is not made again";
-            let error = format!("{ABANDONED}{}", if writes { unknown } else { "" });
+            let error = format!("{ABANDONED}{}", if call.writes { unknown } else { "" });
             self.emit(
                 at,
                 ToolCallResult { call_id, tool_name, error: Some(error), phase, ..ToolCallResult::default() },

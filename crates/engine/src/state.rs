@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
-use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION, ToolCallResult};
+use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
-use tree_agent_contract::role::{CallKind, EarlierCall, Guidance};
+use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, Finding, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse,
+    ArtifactId, Budgets, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse,
     StepId, Strategy, Timestamp,
 };
 
@@ -25,10 +24,12 @@ mod forked;
 mod leases;
 mod status;
 mod steered;
+mod tools;
 
 use leases::OpenLease;
 pub(crate) use leases::{Account, Accounts};
 pub(crate) use steered::{Ending, OF_BUDGET};
+pub(crate) use tools::{ABANDONED, ToolUse};
 
 /// Why a call was stopped whose driver has vanished.
 pub(crate) const LOST: &str = "lost";
@@ -135,9 +136,9 @@ pub(crate) struct Control {
     /// Tool calls of the attempt that the node needs next, or is at, that are in the log.
     pub(crate) tool_calls: u32,
     /// Tool calls without a result.
-    pub(crate) open_tools: Vec<OpenTool>,
+    pub(crate) open_tools: Vec<ToolUse>,
     /// Those with a result that the role call that the node needs has asked for so far.
-    pub(crate) earlier_calls: Vec<EndedTool>,
+    pub(crate) earlier_calls: Vec<ToolUse>,
     /// The node has a plan and has not ended, so it still needs an aggregator.
     owes: bool,
     /// The times of the last changes of its scratchpad, the latest last.
@@ -152,48 +153,6 @@ pub(crate) struct ArtifactSummary {
     /// Its node hinted the parent to read it.
     pub(crate) hinted: bool,
 }
-
-/// A tool call without a result.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct OpenTool {
-    pub(crate) call_id: String,
-    pub(crate) tool_name: String,
-    pub(crate) phase: Option<String>,
-    /// The tool was called: the answer was not known, and a call was left.
-    pub(crate) is_made: bool,
-    args: Option<Map<String, Value>>,
-    purpose: String,
-    pub(crate) writes: bool,
-}
-
-/// A tool call with its result.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct EndedTool {
-    /// For later attempts. A call that was cut off has no result.
-    pub(crate) call: EarlierCall,
-    pub(crate) purpose: String,
-    /// As of [`OpenTool`].
-    pub(crate) is_made: bool,
-}
-
-impl OpenTool {
-    fn ended(self, e: &ToolCallResult) -> EndedTool {
-        let is_known = !e.error.as_deref().unwrap_or_default().starts_with(ABANDONED);
-        let call = EarlierCall {
-            tool_name: self.tool_name,
-            args: self.args,
-            writes: self.writes,
-            ok: is_known.then_some(e.ok),
-            outcome: e.error.clone().or_else(|| e.summary.clone()).unwrap_or_default(),
-        };
-        EndedTool { call, purpose: self.purpose, is_made: self.is_made }
-    }
-}
-
-/// How the error of a tool call begins whose role call ended before its result.
-pub(crate) const ABANDONED: &str = "abandoned";
-/// Tool calls with a result that a node remembers: the latest ones, and all that wrote.
-const ENDED_TOOLS: usize = 64;
 
 impl Control {
     /// The children and steps of its plans.
@@ -538,31 +497,12 @@ impl State {
                 let control = &mut self.control[at];
                 control.spent[TOOL_CALLS] += used;
                 control.tool_calls += 1;
-                control.open_tools.push(OpenTool {
-                    call_id: e.call_id.clone(),
-                    tool_name: e.tool_name.clone(),
-                    phase: e.phase.clone(),
-                    is_made: !e.cached,
-                    args: e.args.clone(),
-                    purpose: e.purpose.clone().unwrap_or_default(),
-                    writes: e.writes,
-                });
+                control.tool_began(e);
                 self.note_overrun(at, [0, 0, used]);
             }
             EventBody::ToolCallResult(e) => {
-                let control = &mut self.control[at];
-                let place = control.open_tools.iter().position(|open| open.call_id == e.call_id);
-                let open = place.map(|place| control.open_tools.remove(place));
-                self.answers.answered(at, e, open.as_ref().map(|open| Finding::about(open.args.as_ref())));
-                if let Some(open) = open {
-                    let ended = &mut control.earlier_calls;
-                    if ended.len() >= ENDED_TOOLS
-                        && let Some(oldest) = ended.iter().position(|tool| !tool.call.writes)
-                    {
-                        ended.remove(oldest);
-                    }
-                    ended.push(open.ended(e));
-                }
+                let about = self.control[at].tool_ended(e);
+                self.answers.answered(at, e, about);
             }
             EventBody::StepCreated(e) => {
                 self.planned_nodes += u32::from(self.reusable_child(at, &e.step_id).is_none());

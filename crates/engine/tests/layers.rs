@@ -27,6 +27,7 @@ const ORDER: &[&str] = &[
     "state/leases",
     "state/status",
     "state/steered",
+    "state/tools",
     "iterations",
     "topics",
     "topics/steering",

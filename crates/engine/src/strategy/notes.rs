@@ -8,7 +8,7 @@ use tree_agent_contract::role::{Action, ActionKind, StepDraft};
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{DocumentId, Finding, NodeId, NodeStatus};
 
-use crate::state::EndedTool;
+use crate::state::ToolUse;
 
 /// A task that is about to begin, in the scratchpad of its branch.
 pub(super) fn task(iteration: u32, title: &str, reason: &str, criteria: &[String]) -> String {
@@ -52,7 +52,7 @@ pub(super) fn tells(text: &str, summary: &str) -> bool {
 }
 
 /// What a task did, in the scratchpad of its branch: its latest tool calls, and what else its role says it did.
-pub(super) fn work(calls: &[EndedTool], actions: &[Action]) -> String {
+pub(super) fn work(calls: &[ToolUse], actions: &[Action]) -> String {
     let others = actions.iter().filter(|action| action.kind != ActionKind::ToolCall);
     let others: Vec<String> = others.map(|action| format!("{}: {}", action.kind, action.note)).collect();
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub(super) fn work(calls: &[EndedTool], actions: &[Action]) -> String {
 }
 
 /// A tool call: what the tool was asked, what for, and what came of it.
-fn called(EndedTool { call, purpose, .. }: &EndedTool) -> String {
+fn called(ToolUse { call, purpose, .. }: &ToolUse) -> String {
     /// Bytes of each part.
     const BYTES: usize = 160;
     let about = Finding::about(call.args.as_ref());
