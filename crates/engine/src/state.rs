@@ -8,8 +8,8 @@ use tree_agent_contract::event::{Event, EventBody, SCHEMA_VERSION};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::role::{CallKind, Guidance};
 use tree_agent_contract::{
-    ArtifactId, Budgets, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse,
-    StepId, Strategy, Timestamp,
+    ArtifactId, Budgets, NodeId, NodeStatus, Profile, ResultKind, RunId, RunSpec, RunStatus, Sparse, StepId,
+    Strategy, Timestamp,
 };
 
 use crate::amounts::{Amounts, Ledger, TOOL_CALLS};
