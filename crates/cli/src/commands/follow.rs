@@ -111,7 +111,7 @@ pub(crate) async fn follow(
                     if let Some(after_seq) = review {
                         screen.end()?;
                         // The question stands below the tree, and nothing is drawn over it.
-                        screen = Screen::None;
+                        drop(screen);
                         if !review::ask(context, client, run, interrupt).await? {
                             return Ok(Followed::Interrupted);
                         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tree_agent_contract::event::{EventBody, NodeStatusChanged};
 use tree_agent_contract::graph::GraphSnapshot;
-use tree_agent_contract::{Budgets, Event, NodeStatus, RunStatus, SearchConfig, Strategy};
+use tree_agent_contract::{Budgets, Event, NodeStatus, ReviewRule, RunStatus, SearchConfig, Strategy};
 use tree_agent_engine::{Graph, Run};
 
 use crate::examples::adopting::adopted;
@@ -204,6 +204,7 @@ type Shows = fn(&[Event]) -> bool;
 
 /// What is recorded: a name, a world, how its log comes about, and what the log must show.
 fn cases() -> Vec<(&'static str, WorldPlan, Make, Shows)> {
+    let review = ReviewRule { goes_on_after_ms: Some(60_000), per_call: None };
     let quiet = WorldPlan { fanout: 2, ..WorldPlan::quiet(1, 2) };
     let rough = WorldPlan { failures: 70, ..quiet.clone() };
     let with = |plan: &WorldPlan, change: fn(&mut Budgets)| {
@@ -257,6 +258,11 @@ fn cases() -> Vec<(&'static str, WorldPlan, Make, Shows)> {
             ends(log, RunStatus::Completed, false)
                 && count(log, "tree.answer_verified") == 2
                 && has!(log, EventBody::ArtifactCited(_))
+        }),
+        ("reviewed", WorldPlan { review: Some(review), ..quiet.clone() }, run, |log| {
+            count(log, "tree.review_requested") == 1
+                && count(log, "tree.node_resumed") == 1
+                && ends(log, RunStatus::Completed, false)
         }),
         ("homework", WorldPlan { strategy: Strategy::Homework, ..rough.clone() }, run, |log| {
             has!(log, EventBody::TaskRefused(e) if e.repeats.is_some())
