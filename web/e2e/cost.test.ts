@@ -171,6 +171,16 @@ describe('what a model with a price costs', () => {
     await panel.getByText((3_543 + 5_001 + 7_879).toLocaleString('en'), { exact: true }).waitFor();
     await panel.getByTitle(`${(333 + 1 + 7_778).toLocaleString('en')} of them cached`).waitFor();
 
+    // A development server keeps what each call was sent and answered: with the node, and at the terminal.
+    await panel.getByRole('tab', { name: 'Prompts' }).click();
+    await panel.getByTestId('prompt').first().click();
+    await panel.getByText(/^# Sent: System\n[^]*^# Answer\n/m).waitFor();
+    const titles = await panel.getByTestId('prompt').locator('b').allInnerTexts();
+    const node = graph.nodes.find((n) => n.title === PARTS[1])!;
+    const printed = await gateway.cli('prompts', run, node.id);
+    expect([...printed.matchAll(/^---- (.*) · /gm)].map(([, title]) => title)).toEqual(titles);
+    expect(titles).toHaveLength(3);
+
     // The past shows the cost until that moment.
     const used = (await gateway.cli('events', run, '--type', 'tree.usage_recorded', '-o', 'jsonl'))
       .trim()

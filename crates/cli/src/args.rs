@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     cancel, cite, completions, copy, delete, dev, diff, doc, docs, doctor, events, export, fork, graph,
-    guide, import, log, migrate, pause, plan, projects, rebuild, result, retry, review, run, runs, search,
-    set_budget, status, stop, verify, watch,
+    guide, import, log, migrate, pause, plan, projects, prompts, rebuild, result, retry, review, run, runs,
+    search, set_budget, status, stop, verify, watch,
 };
 use crate::exit;
 use crate::global::Global;
@@ -82,6 +82,7 @@ pub(crate) enum Command {
     Projects(projects::Projects),
     Doc(doc::Doc),
     Docs(Box<docs::Docs>),
+    Prompts(prompts::Prompts),
     // The server
     Dev(Box<dev::Dev>),
     Status(status::Status),

@@ -87,6 +87,8 @@ impl EmbeddedArgs {
 pub(crate) struct Access {
     /// The most that a run may ask for; none for the usual limits.
     pub(crate) maxima: Option<MaximaArgs>,
+    /// Whether runs keep prompts that do not say it.
+    pub(crate) keep_prompts: bool,
     pub(crate) auth: AuthArgs,
     pub(crate) server: ServerArgs,
     /// How its roles connect to providers and MCP servers.
@@ -192,6 +194,7 @@ impl Cluster {
             server: gateway_server,
             roles,
             maxima,
+            keep_prompts: access.keep_prompts,
             auth,
             role_token: Some(role_token),
             embedder,

@@ -26,6 +26,7 @@ mod objective;
 pub(crate) mod pause;
 pub(crate) mod plan;
 pub(crate) mod projects;
+pub(crate) mod prompts;
 pub(crate) mod rebuild;
 pub(crate) mod result;
 pub(crate) mod retry;

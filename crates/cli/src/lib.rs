@@ -118,6 +118,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
         Command::Events(events) => events.run(&context).await,
         Command::Export(export) => export.run(&context).await,
         Command::Doc(doc) => doc.run(&context).await,
+        Command::Prompts(prompts) => prompts.run(&context).await,
         Command::Docs(docs) => docs.run(&context).await,
         Command::Delete(delete) => delete.run(&context).await,
         Command::Status(status) => status.run(&context).await,

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::context::RunContext;
 use crate::ids::{DocumentId, NodeId};
+use crate::limits;
 use crate::status::{NodeStatus, named_enum};
 use crate::text::{hex, prefix};
 
@@ -18,6 +19,8 @@ use crate::text::{hex, prefix};
 pub const FOLDER: &str = "tool-answers";
 /// Bytes of the answers that one run keeps. Further answers are not kept.
 pub const ANSWERS_BYTES: u64 = 64 * 1024 * 1024;
+/// A run that has kept more bytes of prompts keeps no further ones: of its 16 MB, the longest would not fit.
+pub const PROMPTS_FULL: u64 = 16 * 1024 * 1024 - limits::KEPT_PROMPT_BYTES as u64;
 /// Calls of one role call that the run could answer itself. They cost nothing but events.
 pub const CACHED_CALLS: u32 = 1_000;
 /// The latest siblings whose findings a call is told.
@@ -37,10 +40,10 @@ named_enum! {
     }
 }
 
-/// A kept answer in the log.
+/// A text in the log that a document of the run holds: the answer of a tool, or a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeptAnswer {
+pub struct KeptText {
     /// The document that holds it.
     pub document_id: DocumentId,
     /// Its bytes; 0 if the run had it already.

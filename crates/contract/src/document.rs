@@ -32,13 +32,15 @@ named_enum! {
         HomeworkSummary = "document.homework.summary.iteration",
         /// The answer of a tool, kept for further calls.
         ToolAnswer = "document.tree_agent.tool_answer",
+        /// What a model call was sent, and what the model thought and answered.
+        Prompt = "document.tree_agent.prompt",
     }
 }
 
 impl DocumentKind {
     /// True for what may change while its run is live.
     pub const fn grows(self) -> bool {
-        !matches!(self, Self::Source | Self::Artifact | Self::ToolAnswer)
+        !matches!(self, Self::Source | Self::Artifact | Self::ToolAnswer | Self::Prompt)
     }
 }
 
@@ -46,8 +48,8 @@ impl DocumentKind {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DocumentProps {
-    /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad`, `tree_agent_artifact` or
-    /// `tree_agent_tool_answer`; in homework
+    /// What the document is for: `tree_agent_workspace`, `tree_agent_scratchpad`, `tree_agent_artifact`,
+    /// `tree_agent_tool_answer` or `tree_agent_prompt`; in homework
     /// `workspace`, `scratchpad_root`, `scratchpad_exec`, `plan` or `iteration_summary`. Absent on sources.
     pub doc_role: Option<String>,
     /// The run that wrote it.

@@ -37,7 +37,7 @@ pub mod text;
 pub mod time;
 pub mod verification;
 
-pub use answers::{AnswerUse, Finding, KeptAnswer, SiblingFindings};
+pub use answers::{AnswerUse, Finding, KeptText, SiblingFindings};
 pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
 pub use citation::{Citation, CitationCounts, Passage, Verdict};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};

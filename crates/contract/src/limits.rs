@@ -40,6 +40,8 @@ pub const VERIFIED: usize = 32;
 pub const QUOTE_CHARS: usize = 8;
 /// Bytes of a document's body, also of one scratchpad.
 pub const DOCUMENT_BYTES: usize = 1024 * 1024;
+/// Bytes of a kept prompt, with what the model thought and answered. A longer one is cut in its middle.
+pub const KEPT_PROMPT_BYTES: usize = 64 * 1024;
 /// Bytes of the name of an import, and of the fingerprint of an imported file.
 pub const IMPORT_BYTES: usize = 128;
 /// Bytes of an artifact's JSON payload, tool arguments or any other JSON in an event.

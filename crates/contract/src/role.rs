@@ -120,6 +120,9 @@ pub struct CallContext {
     /// No tool that writes may be offered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// Usage is sent with its prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_prompts: bool,
     /// Of a fork, the run that began its log. Documents that tools write are named after it.
     pub origin_run_id: Option<RunId>,
     /// What people have told the node, the latest last. It is the word of a user, not data.

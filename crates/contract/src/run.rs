@@ -70,6 +70,9 @@ pub struct RunSpec {
     pub language: String,
     /// Once it has a plan, it waits for a person.
     pub review: Option<ReviewRule>,
+    /// What models are sent, and what they think and answer, is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep_prompts: bool,
     /// The run that it is a copy of, perhaps with another context.
     pub copy_of: Option<RunId>,
 }

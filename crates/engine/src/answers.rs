@@ -1,4 +1,4 @@
-//! What tools have answered in a run: the documents that came of it, and what was found in short.
+//! What tools and models have answered in a run: the documents that came of it, and what was found in short.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,6 +17,8 @@ pub(crate) struct Answers {
     documents: BTreeSet<DocumentId>,
     /// Bytes of the kept answers.
     bytes: u64,
+    /// Bytes of the kept prompts.
+    pub(crate) prompt_bytes: u64,
     /// The latest findings of nodes, by index.
     findings: BTreeMap<usize, VecDeque<Finding>>,
 }

@@ -59,12 +59,14 @@ pub struct Violation {
 ///
 /// - A lease is at most the limit above it, and it is said once that it is used up, until it changes.
 /// - What goes beyond a lease is taken over by a node above.
+/// - Prompts are kept only if the run asks for it.
 ///
 /// [`Run::replay`](crate::Run::replay) checks that `seq` is contiguous and that events name what exists.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     nodes: HashMap<NodeId, Seen>,
     run_status: Option<RunStatus>,
+    keeps_prompts: bool,
     searches: search::Searches,
     homework: homework::HomeworkRules,
     leases: leases::Leases,
@@ -134,6 +136,10 @@ impl Audit {
                 if e.status.is_final() && open > 0 {
                     self.note(event, format!("ends the run while {open} of its nodes have not ended"));
                 }
+            }
+            EventBody::RunCreated(e) => self.keeps_prompts = e.spec.keep_prompts,
+            EventBody::UsageRecorded(e) if e.prompt.is_some() && !self.keeps_prompts => {
+                self.note(event, "keeps a prompt, and its run keeps none");
             }
             EventBody::RunForked(e) if e.goes_on => self.run_status = Some(RunStatus::Running),
             EventBody::NodeCreated(e) => self.created(event, e.parent_node_id, e.band_index),
@@ -343,7 +349,9 @@ mod tests {
     use tree_agent_contract::event::{
         NodeCompleted, NodeFailed, NodeResult, NodeStatusChanged, RunStatusChanged,
     };
-    use tree_agent_contract::{Outcome, ResultKind, Role, RunId, RunSpec, Timestamp, TreeAgentResult};
+    use tree_agent_contract::{
+        DocumentId, KeptText, Outcome, ResultKind, Role, RunId, RunSpec, Timestamp, TreeAgentResult,
+    };
 
     use super::*;
     use crate::start;
@@ -429,6 +437,38 @@ mod tests {
         );
         then(&mut log, failed());
         assert_eq!(found(&log), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_run_keeps_prompts_only_if_it_asks_for_it() {
+        let id = RunId(uuid::Uuid::from_u128(1));
+        for keep_prompts in [true, false] {
+            let spec = RunSpec { keep_prompts, ..RunSpec::new("o") };
+            let mut log = start(id, spec, Timestamp(1)).events;
+            let prompt = KeptText { document_id: DocumentId::of_run(id, "prompts/1.md"), bytes: 1 };
+            then(
+                &mut log,
+                tree_agent_contract::event::UsageRecorded {
+                    model: "m".into(),
+                    input_tokens: 1,
+                    output_tokens: 1,
+                    cached_tokens: 0,
+                    cache_write_tokens: 0,
+                    cost_micros: 0,
+                    duration_ms: 1,
+                    purpose: "plan".into(),
+                    documents: Vec::new(),
+                    prompt: Some(prompt),
+                },
+            );
+            let is_found = found(&log) == ["5: tree.usage_recorded keeps a prompt, and its run keeps none"];
+            assert_eq!(
+                (found(&log).is_empty(), is_found),
+                (keep_prompts, !keep_prompts),
+                "{:?}",
+                found(&log)
+            );
+        }
     }
 
     #[test]

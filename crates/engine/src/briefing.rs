@@ -51,6 +51,7 @@ pub(crate) fn context(
         allowance: budgets::allowance(state, at, allotted),
         finish: budgets::finish(state, at, kind, now),
         read_only: spec.read_only,
+        keep_prompts: spec.keep_prompts,
         origin_run_id: (state.origin() != run_id).then(|| state.origin()),
         guidance: guidance(state, at),
         deliverable: state.control(at).deliverable,

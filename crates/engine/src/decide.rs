@@ -331,7 +331,7 @@ impl<'a> Decider<'a> {
                 kept.result.call_id = self.tool_call_id(at, &kept.result.call_id);
                 self.keep_documents(at, *kept);
             }
-            RoleUpdate::Usage(usage) => self.emit(at, usage),
+            RoleUpdate::Usage { usage, prompt } => self.record_usage(at, usage, prompt),
             RoleUpdate::Heartbeat => {}
         }
     }

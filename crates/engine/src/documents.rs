@@ -135,10 +135,17 @@ pub(crate) fn artifact(
     Document { body, ..with_role(artifact, "tree_agent_artifact") }
 }
 
-/// The answer of a tool.
-pub(crate) fn tool_answer(run_id: RunId, id: DocumentId, answer: KeptDocument, now: Timestamp) -> Document {
-    let document = document(run_id, id, DocumentKind::ToolAnswer, answer.title, now);
-    Document { path: answer.path, body: answer.body, ..with_role(document, "tree_agent_tool_answer") }
+/// The answer of a tool, or a prompt.
+pub(crate) fn record(
+    run_id: RunId,
+    id: DocumentId,
+    kind: DocumentKind,
+    kept: KeptDocument,
+    now: Timestamp,
+) -> Document {
+    let document = document(run_id, id, kind, kept.title, now);
+    let role = if kind == DocumentKind::Prompt { "tree_agent_prompt" } else { "tree_agent_tool_answer" };
+    Document { path: kept.path, body: kept.body, ..with_role(document, role) }
 }
 
 /// A document that `node` wrote.

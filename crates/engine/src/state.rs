@@ -481,6 +481,8 @@ impl State {
             }
             EventBody::UsageRecorded(e) => {
                 self.waiting.model_answered(at);
+                let kept = e.prompt.map_or(0, |prompt| prompt.bytes);
+                self.answers.prompt_bytes = self.answers.prompt_bytes.saturating_add(kept);
                 let spent = &mut self.control[at].spent;
                 spent[0] = spent[0].saturating_add(e.input_tokens).saturating_add(e.output_tokens);
                 spent[1] = spent[1].saturating_add(e.cost_micros);

@@ -282,6 +282,7 @@ impl Check {
         match &event.body {
             EventBody::ScratchpadLinked(e) => drop(self.documents.insert(e.scratchpad_doc_id)),
             EventBody::ArtifactCreated(e) => self.documents.extend(e.document_id),
+            EventBody::UsageRecorded(e) => self.documents.extend(e.prompt.map(|prompt| prompt.document_id)),
             EventBody::ToolCallResult(e) => self.documents.extend(e.answer.map(|answer| answer.document_id)),
             EventBody::ScratchpadUpdated(e) => drop(self.grown.insert((e.scratchpad_doc_id, event.seq))),
             EventBody::PlanDocumentUpdated(e) => {

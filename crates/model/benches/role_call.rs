@@ -45,6 +45,7 @@ async fn main() {
         allowance: Allowance::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

@@ -30,6 +30,8 @@ pub struct RoleIo {
     /// Those among them that tools had to answer.
     calls: AtomicU64,
     allowance: Allowance,
+    /// The run keeps what models are sent.
+    pub keeps_prompts: bool,
     tokens: AtomicU64,
     cost_micros: AtomicU64,
     /// What earlier attempts at the call have written.
@@ -51,6 +53,7 @@ impl RoleIo {
                 asked: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 allowance: Allowance::default(),
+                keeps_prompts: false,
                 tokens: AtomicU64::new(0),
                 cost_micros: AtomicU64::new(0),
                 written: Mutex::default(),
@@ -122,11 +125,11 @@ impl RoleIo {
         self.send(RoleUpdate::Scratchpad(ScratchpadDelta { append_markdown: append_markdown.into() })).await;
     }
 
-    /// Reports tokens, money and time that the call used.
-    pub async fn usage(&self, usage: UsageRecorded) {
+    /// Reports tokens, money and time that the call used, and the `prompt` if the run keeps it.
+    pub async fn usage(&self, usage: UsageRecorded, prompt: Option<String>) {
         self.tokens.fetch_add(usage.input_tokens.saturating_add(usage.output_tokens), Ordering::Relaxed);
         self.cost_micros.fetch_add(usage.cost_micros, Ordering::Relaxed);
-        self.send(RoleUpdate::Usage(usage)).await;
+        self.send(RoleUpdate::Usage { usage, prompt }).await;
     }
 
     /// Calls a tool and reports it before and after. If no call is left, it fails with [`ToolError::Budget`]. Calls
@@ -377,6 +380,7 @@ mod tests {
             duration_ms: 1,
             purpose: "execute".into(),
             documents: Vec::new(),
+            prompt: None,
         };
         for (allowance, enough) in [
             (Allowance::default(), true),
@@ -387,7 +391,7 @@ mod tests {
         ] {
             let (io, _updates) = begun(allowance);
             assert!(io.may_go_on());
-            io.usage(usage.clone()).await;
+            io.usage(usage.clone(), None).await;
             let _ = io.call_tool("list_documents", Map::new(), "to see").await;
             assert_eq!(io.may_go_on(), enough, "{allowance:?}");
         }

@@ -38,6 +38,7 @@ mod thinking;
 mod tokens;
 mod tool_calls;
 mod toolbox;
+mod transcript;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -94,13 +94,13 @@ async fn timed<T>(
 ) -> Result<T, RoleError> {
     let begun = Instant::now();
     let output = work.await?;
-    io.usage(UsageRecorded {
+    let usage = UsageRecorded {
         model: MODEL.to_owned(),
         duration_ms: begun.elapsed().as_millis() as u64,
         purpose: purpose.to_owned(),
         ..UsageRecorded::default()
-    })
-    .await;
+    };
+    io.usage(usage, None).await;
     Ok(output)
 }
 

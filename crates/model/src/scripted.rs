@@ -239,7 +239,7 @@ impl RoleModel for Scripted {
         let garbage = self.begin("research", &input.call, io).await?;
         for repair in 1..=self.script.bad_frontmatter.min(search::REPAIRS) {
             if self.script.chooses(&input.call.title) {
-                io.usage(search::repaired(repair)).await;
+                io.usage(search::repaired(repair), None).await;
             }
         }
         let mut output = search::research(&self.script, input, &self.text(&input.call.title))?;

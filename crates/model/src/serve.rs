@@ -192,7 +192,8 @@ impl RoleServer {
         let tools = self.tools.tool_set(caller);
         let is_first = self.applied.note(I::PHASE, &tools);
         let (io, updates) = RoleIo::new(tools, I::PHASE);
-        let io = io.allowing(call.allowance).after(&call.earlier_calls).speaking(&call.language);
+        let mut io = io.allowing(call.allowance).after(&call.earlier_calls).speaking(&call.language);
+        io.keeps_prompts = call.keep_prompts;
         let is_root = call.depth == 0;
         let work = async move {
             io.tools().ready().await;
@@ -321,7 +322,7 @@ impl<I: RoleInput> CallStream<I> {
     /// The message of an update. Postpones the next heartbeat.
     fn message(&mut self, update: &RoleUpdate) -> I::Response {
         self.heartbeat.as_mut().reset(Instant::now() + HEARTBEAT);
-        if let RoleUpdate::Usage(usage) = update {
+        if let RoleUpdate::Usage { usage, .. } = update {
             self.counted.used(usage);
         }
         I::update(update.to_wire())
@@ -391,6 +392,7 @@ mod tests {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            keep_prompts: false,
             origin_run_id: None,
             guidance: Vec::new(),
             deliverable: None,

@@ -180,6 +180,7 @@ mod tests {
                 duration_ms: 250,
                 purpose: "plan".into(),
                 documents: Vec::new(),
+                prompt: None,
             });
         }
         answered.ended(None);

@@ -126,7 +126,7 @@ impl Runner {
                         assert!(result.ok || self.denies || is_refused, "{result:?}");
                         calls += usize::from(!is_refused);
                     }
-                    RoleUpdate::Usage(usage) => assert_eq!(usage.model, "offline"),
+                    RoleUpdate::Usage { usage, .. } => assert_eq!(usage.model, "offline"),
                     _ => {}
                 }
             }
@@ -458,6 +458,7 @@ fn context(runner: &Runner, title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

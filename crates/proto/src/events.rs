@@ -5,7 +5,7 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, Doubt, Event, KeptAnswer, Passage, RunSpec, SubtreeBudget,
+    Citation, CitationCounts, CriterionCheck, Doubt, Event, KeptText, Passage, RunSpec, SubtreeBudget,
     Verdict, Verification,
 };
 
@@ -51,6 +51,7 @@ wire_message! {
     ReplanRequested => ReplanRequested { reason, based_on_child_ids }
     UsageRecorded => UsageRecorded {
         model, input_tokens, output_tokens, cached_tokens, cache_write_tokens, cost_micros, duration_ms, purpose, documents,
+        prompt,
     }
     PromptDocument => PromptDocument { document_id, offset, bytes, size }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
@@ -67,7 +68,7 @@ wire_message! {
     ToolCallResult => ToolCallResult {
         call_id, tool_name, ok, summary, error, phase, completed_at, document_id, answer,
     }
-    KeptAnswer => KeptAnswer { document_id, bytes }
+    KeptText => KeptText { document_id, bytes }
     NodeSkipped => NodeSkipped { reason }
     PlanDocumentUpdated => PlanDocumentUpdated { document_id, iteration, items, remaining, questions }
     PlanItem => PlanItem { title, state, note }
@@ -110,6 +111,7 @@ impl Wire for RunCreated {
             verify: self.spec.verify,
             language: self.spec.language.clone(),
             review: self.spec.review.to_wire(),
+            keep_prompts: self.spec.keep_prompts,
             copy_of: self.spec.copy_of.to_wire(),
         }
     }
@@ -124,6 +126,7 @@ impl Wire for RunCreated {
                 verify: pb.verify,
                 language: Wire::from_wire(pb.language)?,
                 review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
+                keep_prompts: pb.keep_prompts,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },
@@ -260,7 +263,7 @@ mod tests {
             "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
-            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan","documents":[{"documentId":id,"offset":6,"bytes":7,"size":8}]},
+            "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan","documents":[{"documentId":id,"offset":6,"bytes":7,"size":8}],"prompt":{"documentId":id,"bytes":9}},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
             "tree.guidance_added": {"text":"t","author":"a","requestId":"r","subtree":true},
             "tree.plan_edited": {"planId":id,"version":2,"summary":"s","author":"a","requestId":"r"},

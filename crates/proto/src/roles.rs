@@ -30,6 +30,7 @@ wire_message! {
         run_id, node_id, attempt, objective, title, reason, success_criteria, depth, budgets [required], context [required], model,
         scratchpad_tail, sibling_index, allowance [required], finish, read_only, guidance,
         origin_run_id, deliverable, profile, started_at, time_left_ms, answers, siblings, earlier_calls, language,
+        keep_prompts,
     }
     Guidance => Guidance { author, text }
     EarlierCall => EarlierCall { tool_name, args, writes, ok, outcome }
@@ -116,15 +117,15 @@ impl Wire for RoleUpdate {
 
     fn to_wire(&self) -> pb::RoleUpdate {
         use pb::role_update::Update;
-        let update = match self {
-            RoleUpdate::Scratchpad(delta) => Update::Scratchpad(delta.to_wire()),
-            RoleUpdate::ToolCallRequested(call) => Update::ToolCallRequested(call.to_wire()),
-            RoleUpdate::ToolCallResult(result) => Update::ToolCallResult(result.to_wire()),
-            RoleUpdate::ToolCallKept(kept) => Update::ToolCallKept(kept.to_wire()),
-            RoleUpdate::Usage(usage) => Update::Usage(usage.to_wire()),
-            RoleUpdate::Heartbeat => Update::Heartbeat(pb::RoleHeartbeat {}),
+        let (update, prompt) = match self {
+            RoleUpdate::Scratchpad(delta) => (Update::Scratchpad(delta.to_wire()), None),
+            RoleUpdate::ToolCallRequested(call) => (Update::ToolCallRequested(call.to_wire()), None),
+            RoleUpdate::ToolCallResult(result) => (Update::ToolCallResult(result.to_wire()), None),
+            RoleUpdate::ToolCallKept(kept) => (Update::ToolCallKept(kept.to_wire()), None),
+            RoleUpdate::Usage { usage, prompt } => (Update::Usage(usage.to_wire()), prompt.clone()),
+            RoleUpdate::Heartbeat => (Update::Heartbeat(pb::RoleHeartbeat {}), None),
         };
-        pb::RoleUpdate { update: Some(update) }
+        pb::RoleUpdate { update: Some(update), prompt }
     }
 
     fn from_wire(pb: pb::RoleUpdate) -> Result<Self, FieldError> {
@@ -141,7 +142,9 @@ impl Wire for RoleUpdate {
             Update::ToolCallKept(kept) => {
                 RoleUpdate::ToolCallKept(Box::new(Wire::from_wire(kept).map_err(at)?))
             }
-            Update::Usage(usage) => RoleUpdate::Usage(Wire::from_wire(usage).map_err(at)?),
+            Update::Usage(usage) => {
+                RoleUpdate::Usage { usage: Wire::from_wire(usage).map_err(at)?, prompt: pb.prompt }
+            }
             Update::Heartbeat(_) => RoleUpdate::Heartbeat,
         })
     }

@@ -25,7 +25,7 @@ wire_enum! {
     ProjectStatus => pb::ProjectStatus { Active, Archived }
     DocumentKind => pb::DocumentKind {
         Source, Scratchpad, Artifact, Workspace, HomeworkWorkspace, HomeworkScratchpad, HomeworkBranch, HomeworkPlan,
-        HomeworkSummary, ToolAnswer,
+        HomeworkSummary, ToolAnswer, Prompt,
     }
 }
 
@@ -159,6 +159,7 @@ impl Wire for RunSummary {
             verify: self.spec.verify,
             language: self.spec.language.clone(),
             review: self.spec.review.to_wire(),
+            keep_prompts: self.spec.keep_prompts,
             copy_of: self.spec.copy_of.to_wire(),
             parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
             parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
@@ -181,6 +182,7 @@ impl Wire for RunSummary {
                 verify: pb.verify,
                 language: Wire::from_wire(pb.language)?,
                 review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
+                keep_prompts: pb.keep_prompts,
                 copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
                 ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
             },

@@ -114,6 +114,7 @@ impl Cluster {
             .as_u128()
             .is_multiple_of(5)
             .then_some(ReviewRule { goes_on_after_ms: Some(3_000), per_call: None });
+        spec.keep_prompts = spec.verify;
         spec.budgets.max_depth = 2;
         spec.budgets.max_nodes = 14;
         spec.budgets.max_wall_clock_ms = 60_000;

@@ -118,17 +118,21 @@ impl SimRoles {
                     cached: dice.chance(20),
                 }),
                 2 => answered(i - 1, dice.within(0..=3)),
-                _ => RoleUpdate::Usage(UsageRecorded {
-                    model: "simulated".into(),
-                    input_tokens: 1,
-                    output_tokens: 1,
-                    cached_tokens: 0,
-                    cache_write_tokens: 0,
-                    cost_micros: 1,
-                    duration_ms: 1,
-                    purpose: "execute".into(),
-                    documents: Vec::new(),
-                }),
+                _ => RoleUpdate::Usage {
+                    usage: UsageRecorded {
+                        model: "simulated".into(),
+                        input_tokens: 1,
+                        output_tokens: 1,
+                        cached_tokens: 0,
+                        cache_write_tokens: 0,
+                        cost_micros: 1,
+                        duration_ms: 1,
+                        purpose: "execute".into(),
+                        documents: Vec::new(),
+                        prompt: None,
+                    },
+                    prompt: (i % 8 == 3).then(|| "# Sent: user\n\nGo.\n".into()),
+                },
             };
             let _ = updates.send(update).await;
         }

@@ -37,6 +37,7 @@ fn input(model: &str) -> AggregateInput {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            keep_prompts: false,
             origin_run_id: None,
             guidance: Vec::new(),
             deliverable: None,

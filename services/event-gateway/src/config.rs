@@ -23,6 +23,8 @@ pub struct Config {
     pub roles: RoleUrls,
     /// The most that a run may ask for.
     pub maxima: Maxima,
+    /// Whether runs keep prompts that do not say it.
+    pub keep_prompts: bool,
     /// Checks callers' tokens; without it everybody may call.
     pub auth: Option<Authenticator>,
     /// What roles show with the run that they work for. Without it no role may call.
@@ -42,6 +44,7 @@ impl Default for Config {
             server: ServerConfig::default(),
             roles: RoleUrls::default(),
             maxima: Maxima::default(),
+            keep_prompts: false,
             auth: None,
             role_token: None,
             embedder: None,

@@ -72,6 +72,7 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         verify: request.verify.or(same_model.then_some(copied.verify)),
         language: or(request.language, &copied.language),
         review: request.review.or_else(|| copied.review.to_wire()),
+        keep_prompts: request.keep_prompts.or(Some(copied.keep_prompts)),
     }
 }
 

@@ -85,9 +85,9 @@ impl DocumentService for Documents {
         let mut kinds = distinct::<DocumentKind>(&mut checks, "kinds", request.kinds.clone());
         checks.finish().map_err(|e| invalid(&e))?;
         if kinds.is_empty() && request.doc_role.is_empty() {
-            // A run may keep hundreds of answers, which nobody looks for among its documents.
-            let shown = DocumentKind::ALL.iter().filter(|kind| **kind != DocumentKind::ToolAnswer);
-            kinds.extend(shown);
+            // A run may keep hundreds of answers and prompts, which nobody looks for among its documents.
+            kinds.extend(DocumentKind::ALL);
+            kinds.retain(|kind| !matches!(kind, DocumentKind::ToolAnswer | DocumentKind::Prompt));
         }
         let run_id = optional("run_id", &request.run_id, RunId::parse_field)?;
         let parent_id = optional("parent_id", &request.parent_id, DocumentId::parse_field)?;

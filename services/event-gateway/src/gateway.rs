@@ -46,6 +46,7 @@ pub struct Gateway {
     /// None without vectors.
     pub(crate) meaning: Option<Meaning>,
     pub(crate) maxima: Maxima,
+    pub(crate) keep_prompts: bool,
     pub(crate) watching: WatchConfig,
     /// How long a driver has to answer a command.
     pub(crate) answer_within: Duration,
@@ -74,6 +75,7 @@ impl Gateway {
             models: Models::new(&config.roles),
             meaning,
             maxima: config.maxima.clone(),
+            keep_prompts: config.keep_prompts,
             answer_within: config.answer_within,
             store,
             fanout,

@@ -86,7 +86,8 @@ impl RunService for Runs {
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let request = copies::completed(&*self.0.store, request.into_inner(), &caller.user_id).await?;
+        let mut request = copies::completed(&*self.0.store, request.into_inner(), &caller.user_id).await?;
+        request.keep_prompts.get_or_insert(self.0.keep_prompts);
         let request_id = request.request_id.clone();
         let verify = request.verify;
         let mut spec = spec(request, caller.user_id, &self.0.maxima)?;
@@ -411,6 +412,7 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
             given => given.to_owned(),
         },
         review: taken(&mut checks, from_wire("review", request.review)).flatten(),
+        keep_prompts: request.keep_prompts.unwrap_or_default(),
         copy_of,
     };
     match spec.validate() {

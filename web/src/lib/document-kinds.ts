@@ -19,6 +19,7 @@ const LOOKS: Partial<Record<DocumentKind, KindLook>> = {
   [DocumentKind.HOMEWORK_SUMMARY]: { label: 'Iteration summary', icon: 'list', rank: 5 },
   [DocumentKind.SCRATCHPAD]: { label: 'Scratchpad', icon: 'note', rank: 6 },
   [DocumentKind.TOOL_ANSWER]: { label: 'Tool answer', icon: 'tool', rank: 8 },
+  [DocumentKind.PROMPT]: { label: 'Prompt', icon: 'note', rank: 8 },
   [DocumentKind.SOURCE]: { label: 'Source', icon: 'note', rank: 7 },
 };
 

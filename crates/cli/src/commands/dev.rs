@@ -64,6 +64,7 @@ impl Dev {
         let data_dir = self.embedded.data_dir()?;
         let access = Access {
             maxima: Some(self.maxima.clone()),
+            keep_prompts: true,
             auth: self.auth.clone(),
             server: self.server.clone(),
             connect: context.connect.clone(),

@@ -46,7 +46,7 @@ pub(crate) struct Doc {
 /// A document as `-o jsonl` prints it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct DocumentJson {
+pub(super) struct DocumentJson {
     #[serde(flatten)]
     summary: SummaryJson,
     created_at: Option<Timestamp>,
@@ -70,12 +70,15 @@ impl Doc {
             context.out.whole_document(&document.body)?;
             return Ok(Exit::Success);
         }
-        context.out.json(&DocumentJson {
-            summary: SummaryJson::from_wire(summary)?,
-            created_at: Wire::from_wire(document.created_at)?,
-            body: document.body,
-        })?;
+        context.out.json(&DocumentJson::of(summary, document)?)?;
         Ok(Exit::Success)
+    }
+}
+
+impl DocumentJson {
+    pub(super) fn of(summary: pb::DocumentSummary, document: pb::Document) -> Result<Self, CliError> {
+        let (summary, created_at) = (SummaryJson::from_wire(summary)?, Wire::from_wire(document.created_at)?);
+        Ok(Self { summary, created_at, body: document.body })
     }
 }
 

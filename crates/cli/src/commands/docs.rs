@@ -11,6 +11,7 @@ use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
 use super::follow::now;
+use crate::client::Client;
 use crate::complete;
 use crate::context::Context;
 use crate::error::CliError;
@@ -105,26 +106,19 @@ impl Docs {
             branch_id: self.branch.clone().unwrap_or_default(),
             doc_role: self.role.clone().unwrap_or_default(),
             path_prefix: self.path.clone(),
-            page_size: limits::PAGE_MAX as u32,
             ..Default::default()
         };
         let draws = self.tree && !context.out.is_json();
         let (mut tree, mut rows) = (Vec::new(), Rows::new(&context.out, HEADERS));
-        let mut page_token = String::new();
-        loop {
-            let page = client.ask(pb::ListDocumentsRequest { page_token, ..filter.clone() }).await?;
-            for document in page.documents {
-                let document = SummaryJson::from_wire(document)?;
-                match draws {
-                    true => tree.push(document),
-                    false => rows.push(&document, SummaryJson::cells)?,
-                }
+        each(&client, filter, |document| {
+            let document = SummaryJson::from_wire(document)?;
+            match draws {
+                true => tree.push(document),
+                false => rows.push(&document, SummaryJson::cells)?,
             }
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
-                break;
-            }
-        }
+            Ok(())
+        })
+        .await?;
         for line in drawn(&tree) {
             context.out.line(line)?;
         }
@@ -133,6 +127,23 @@ impl Docs {
             context.out.note("there are no such documents");
         }
         Ok(Exit::Success)
+    }
+}
+
+/// Hands over the documents of all pages.
+pub(super) async fn each(
+    client: &Client,
+    mut filter: pb::ListDocumentsRequest,
+    mut take: impl FnMut(pb::DocumentSummary) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    filter.page_size = limits::PAGE_MAX as u32;
+    loop {
+        let page = client.ask(filter.clone()).await?;
+        page.documents.into_iter().try_for_each(&mut take)?;
+        filter.page_token = page.next_page_token;
+        if filter.page_token.is_empty() {
+            return Ok(());
+        }
     }
 }
 

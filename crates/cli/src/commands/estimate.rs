@@ -23,6 +23,8 @@ pub(super) struct Asked {
     pub(super) search: Option<pb::SearchConfig>,
     /// Whether the answer is verified; none if that is left to the server.
     pub(super) verify: Option<bool>,
+    /// Whether prompts are kept; none if that is left to the server.
+    pub(super) keep_prompts: Option<bool>,
 }
 
 /// An estimate as `-o json` prints it.
@@ -40,7 +42,7 @@ pub(super) struct RunEstimate {
 /// The estimate of the server that would do what is `asked`, of which it fills in what is absent.
 pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEstimate, CliError> {
     let client = context.connect().await?;
-    let Asked { spec, budgets, search, verify } = asked;
+    let Asked { spec, budgets, search, verify, .. } = asked;
     let message = pb::EstimateRunRequest {
         objective: spec.objective,
         strategy: spec.strategy.to_wire(),

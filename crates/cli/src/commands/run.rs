@@ -72,6 +72,9 @@ pub(crate) struct Run {
     /// The language of the answer, such as de [default: that of the objective]
     #[arg(long, value_name = "CODE", default_value = "", hide_default_value = true)]
     language: String,
+    /// Keep what each model call is sent, and what the model thinks and answers [default: on with tree-agent dev]
+    #[arg(long, value_name = "on|off", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    keep_prompts: Option<Switch>,
     /// A name for the run, shown in place of the objective
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     name: String,
@@ -158,7 +161,8 @@ impl Run {
         self.selection.check()?;
         self.out.as_deref().map(check_writable).transpose()?;
         let verify = (self.verify || self.no_verify).then_some(!self.no_verify);
-        let asked = Asked { spec, budgets, search, verify };
+        let keep_prompts = self.keep_prompts.map(|switch| switch == Switch::On);
+        let asked = Asked { spec, budgets, search, verify, keep_prompts };
         if self.estimate {
             return self.estimate(context, asked).await;
         }
@@ -334,7 +338,7 @@ enum Outcome {
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
 async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
-    let Asked { spec, budgets, search, verify } = asked;
+    let Asked { spec, budgets, search, verify, keep_prompts } = asked;
     let message = pb::CreateRunRequest {
         objective: spec.objective,
         strategy: spec.strategy.to_wire(),
@@ -350,6 +354,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         verify,
         language: spec.language,
         review: spec.review.to_wire(),
+        keep_prompts,
     };
     summary(client.ask(message).await?.run)
 }

@@ -18,6 +18,7 @@ mod diff;
 mod doctor;
 mod homework;
 mod import;
+mod prompts;
 mod proxy;
 mod reviewing;
 #[cfg(target_os = "linux")]

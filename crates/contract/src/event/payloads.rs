@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::PromptDocument;
-use crate::answers::KeptAnswer;
+use crate::answers::KeptText;
 use crate::budget::SubtreeBudget;
 use crate::citation::{Citation, CitationCounts};
 use crate::homework::{BranchNote, PlanItem};
@@ -315,6 +315,8 @@ payloads! {
         /// The documents of which the prompt held text, in its order. Other events of the call do not repeat them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         documents: Vec<PromptDocument>,
+        /// What the model was sent, what it thought and what it answered, if the run keeps prompts.
+        prompt: Option<KeptText>,
     }
     /// Payload of `tree.leaf_picked`.
     LeafPicked {
@@ -392,7 +394,7 @@ payloads! {
         /// The document of the run that it wrote.
         document_id: Option<DocumentId>,
         /// The whole answer, if the run keeps it for further calls.
-        answer: Option<KeptAnswer>,
+        answer: Option<KeptText>,
     }
     /// Payload of `tree.node_skipped`.
     NodeSkipped {

@@ -55,7 +55,12 @@ pub enum RoleUpdate {
     /// A tool answered, and something of it is kept.
     ToolCallKept(Box<ToolCallKept>),
     /// Tokens or money were used.
-    Usage(UsageRecorded),
+    Usage {
+        /// What was used.
+        usage: UsageRecorded,
+        /// What the model was sent, thought and answered, if the run keeps prompts.
+        prompt: Option<String>,
+    },
     /// Only a sign of life; not an event.
     Heartbeat,
 }
@@ -96,9 +101,10 @@ impl RoleUpdate {
                     c.require(there, "answer.path", || format!("must be in {}", answers::FOLDER));
                 }
             }
-            RoleUpdate::Usage(usage) => {
+            RoleUpdate::Usage { usage, prompt } => {
                 c.at_most("model", &usage.model, limits::LABEL_BYTES);
                 c.at_most("purpose", &usage.purpose, limits::LABEL_BYTES);
+                c.at_most("prompt", prompt.as_deref().unwrap_or_default(), limits::KEPT_PROMPT_BYTES);
                 c.range("documents", usage.documents.len() as u64, 0..=limits::PROMPT_DOCUMENTS as u64);
                 for (field, value) in [
                     ("inputTokens", usage.input_tokens),

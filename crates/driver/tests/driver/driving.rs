@@ -393,8 +393,9 @@ impl Roles for Flood {
                 duration_ms: 1,
                 purpose: String::new(),
                 documents: Vec::new(),
+                prompt: None,
             };
-            if updates.send(RoleUpdate::Usage(usage)).await.is_err() {
+            if updates.send(RoleUpdate::Usage { usage, prompt: None }).await.is_err() {
                 return Err(RoleError::new(RoleErrorKind::Internal, "nobody listens"));
             }
         }

@@ -86,6 +86,7 @@ fn call(timeout_ms: u64) -> RoleCall {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

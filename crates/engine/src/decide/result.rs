@@ -1,13 +1,14 @@
 //! Turns a role's drafts into artifacts, documents, the result envelope and the hint to the parent.
 
 use serde_json::{Map, Value};
-use tree_agent_contract::document::Document;
+use tree_agent_contract::answers::PROMPTS_FULL;
+use tree_agent_contract::document::{Document, DocumentKind};
 use tree_agent_contract::event::*;
 use tree_agent_contract::limits;
 use tree_agent_contract::role::{ArtifactDraft, DraftType, KeptDocument, ResultDraft, ToolCallKept};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    ArtifactId, ArtifactType, CitationCounts, DocumentId, HintType, KeptAnswer, NodeStatus, Outcome,
+    ArtifactId, ArtifactType, CitationCounts, DocumentId, HintType, KeptText, NodeStatus, Outcome,
     ResultKind, Strategy, TreeAgentResult,
 };
 
@@ -175,7 +176,7 @@ impl Decider<'_> {
         let answer = answer.map(|answer| {
             let id = DocumentId::of_run(origin, &answer.path);
             let bytes = if self.state.answers().has(id) { 0 } else { answer.body.len() as u64 };
-            (KeptAnswer { document_id: id, bytes }, answer)
+            (KeptText { document_id: id, bytes }, answer)
         });
         let document_id = written.as_ref().map(|(id, _)| *id).or(result.document_id);
         self.emit(
@@ -183,16 +184,29 @@ impl Decider<'_> {
             ToolCallResult { document_id, answer: answer.as_ref().map(|(kept, _)| *kept), ..result },
         );
         if let Some((kept, answer)) = answer.filter(|(kept, _)| kept.bytes > 0) {
-            self.keep_answer(at, kept.document_id, answer);
+            self.keep_record(at, kept.document_id, DocumentKind::ToolAnswer, answer);
         }
         if let Some((id, document)) = written.filter(|_| is_new) {
             self.keep_written(at, id, document);
         }
     }
 
-    /// The answer of a tool becomes a document.
-    fn keep_answer(&mut self, at: usize, id: DocumentId, answer: KeptDocument) {
-        let document = documents::tool_answer(self.state.graph().run_id(), id, answer, self.now);
+    /// A model has answered the node at `at`. The `prompt` becomes a document, if the run keeps prompts and has room.
+    pub(super) fn record_usage(&mut self, at: usize, usage: UsageRecorded, prompt: Option<String>) {
+        let is_kept = self.state.spec().keep_prompts && self.state.answers().prompt_bytes <= PROMPTS_FULL;
+        let Some(body) = prompt.filter(|_| is_kept) else { return self.emit(at, usage) };
+        // Named after its event, so that it has a path of its own.
+        let path = format!("prompts/{:08}.md", self.state.graph().seq() + 1);
+        let document_id = DocumentId::of_run(self.state.origin(), &path);
+        let title = prefix(&format!("{} · {}", usage.purpose, usage.model), limits::TITLE_BYTES).to_owned();
+        let prompt = Some(KeptText { document_id, bytes: body.len() as u64 });
+        self.emit(at, UsageRecorded { prompt, ..usage });
+        self.keep_record(at, document_id, DocumentKind::Prompt, KeptDocument { path, title, body });
+    }
+
+    /// The answer of a tool, or a prompt, becomes a document.
+    fn keep_record(&mut self, at: usize, id: DocumentId, kind: DocumentKind, kept: KeptDocument) {
+        let document = documents::record(self.state.graph().run_id(), id, kind, kept, self.now);
         self.create_document(self.own(at, document), self.place_of(at));
     }
 

@@ -96,9 +96,11 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
         duration_ms: 1,
         purpose: String::new(),
         documents: Vec::new(),
+        prompt: None,
     };
     // Whatever follows the text waits with it, and the call stays in flight until its end is in the log.
-    let decision = run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(610));
+    let decision =
+        run.handle(Input::Update(key, RoleUpdate::Usage { usage: usage.clone(), prompt: None }), at(610));
     assert!(decision.is_empty());
     for answer in [output.clone(), output] {
         let decision = run.handle(Input::Output(key, CallOutput::Plan(answer)), at(620));
@@ -118,7 +120,7 @@ fn a_scratchpad_changes_four_times_a_second_at_the_most_and_nothing_is_lost() {
     assert!(changes.windows(5).all(|five| five[4] - five[0] >= 1_000), "{changes:?}");
     // The duplicated answer was dropped with its call and does not delay the next one.
     let next = run.take_due(at(1_003), 1).remove(0).key;
-    let decision = run.handle(Input::Update(next, RoleUpdate::Usage(usage)), at(1_003));
+    let decision = run.handle(Input::Update(next, RoleUpdate::Usage { usage, prompt: None }), at(1_003));
     assert_eq!(decision.events.len(), 1);
 }
 
@@ -159,11 +161,12 @@ fn what_has_finished_and_waits_to_be_written_does_not_outlast_the_time_of_the_ru
         duration_ms: 1,
         purpose: String::new(),
         documents: Vec::new(),
+        prompt: None,
     };
     // Text that cannot be put together takes a quarter of a second each.
     for n in 0..40 {
         run.handle(Input::Update(key, wrote(&format!("{n} "))), at(100));
-        run.handle(Input::Update(key, RoleUpdate::Usage(usage.clone())), at(100));
+        run.handle(Input::Update(key, RoleUpdate::Usage { usage: usage.clone(), prompt: None }), at(100));
     }
     let output = PlannerOutput {
         premises: None,

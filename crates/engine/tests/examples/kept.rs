@@ -140,3 +140,46 @@ fn the_next_attempt_is_told_what_was_done_and_what_nobody_knows() {
     hand.answers_plan(&again, PlannerMode::Execute, None);
     assert!(hand.only().input.context().earlier_calls.is_empty(), "another call begins");
 }
+
+#[test]
+fn prompts_are_kept_below_their_node_while_the_run_has_room() {
+    let body = "x".repeat(limits::KEPT_PROMPT_BYTES);
+    let room = answers::PROMPTS_FULL / body.len() as u64 + 1;
+    let kept = || RoleUpdate::Usage { usage: used(1), prompt: Some(body.clone()) };
+    for keep_prompts in [true, false] {
+        let mut hand = Hand::of(RunSpec { keep_prompts, ..RunSpec::new("find out") });
+        let call = hand.only();
+        assert_eq!(call.input.context().keep_prompts, keep_prompts);
+        let mut prompts = 0;
+        for n in 1..=room + 1 {
+            let decision = hand.run.handle(Input::Update(call.key, kept()), hand.now);
+            let [event] = &decision.events[..] else { panic!("one call: {:?}", decision.events.len()) };
+            let EventBody::UsageRecorded(usage) = &event.body else { panic!("{event:?}") };
+            let Some(prompt) = usage.prompt else {
+                assert!(decision.documents.is_empty() && (n > room || !keep_prompts));
+                continue;
+            };
+            let [DocumentOp::Create(document), DocumentOp::Link { parent, child, .. }] =
+                &decision.documents[..]
+            else {
+                panic!("a document and its place")
+            };
+            assert_eq!(
+                (document.id, *child, document.kind),
+                (prompt.document_id, document.id, DocumentKind::Prompt)
+            );
+            assert_eq!(
+                (document.path.as_str(), document.title.as_str()),
+                (&*format!("prompts/{:08}.md", event.seq), "test · m")
+            );
+            let root = &hand.run.graph().nodes()[0];
+            assert_eq!(
+                (document.props.tree_agent_node_id, Some(*parent)),
+                (Some(root.id), root.scratchpad_doc_id)
+            );
+            prompts += 1;
+        }
+        assert_eq!(prompts, if keep_prompts { room } else { 0 });
+        assert!(hand.run.graph().nodes()[0].artifacts.is_empty());
+    }
+}

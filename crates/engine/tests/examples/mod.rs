@@ -43,14 +43,17 @@ fn used(tokens: u64) -> UsageRecorded {
         duration_ms: 1,
         purpose: "test".into(),
         documents: Vec::new(),
+        prompt: None,
     }
 }
 
 impl Hand {
     fn new(budgets: Budgets) -> Self {
+        Self::of(RunSpec { budgets, ..RunSpec::new("find out") })
+    }
+
+    fn of(spec: RunSpec) -> Self {
         let id = RunId(uuid::Uuid::from_u128(7));
-        let mut spec = RunSpec::new("find out");
-        spec.budgets = budgets;
         let now = Timestamp::from_millis(1_000);
         let log = start(id, spec, now).events;
         let run = Run::replay(id, &log).expect("a fresh log replays");
@@ -85,7 +88,7 @@ impl Hand {
     }
 
     fn uses(&mut self, call: &RoleCall, tokens: u64) {
-        self.feed(Input::Update(call.key, RoleUpdate::Usage(used(tokens))));
+        self.feed(Input::Update(call.key, RoleUpdate::Usage { usage: used(tokens), prompt: None }));
     }
 
     /// Four pieces of text at once, of which the last has to wait.

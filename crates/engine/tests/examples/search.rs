@@ -501,8 +501,9 @@ fn a_budget_ends_a_search_with_everything_that_exists() {
         duration_ms: 1,
         purpose: "research".into(),
         documents: Vec::new(),
+        prompt: None,
     };
-    hand.feed(Input::Update(due[0].key, RoleUpdate::Usage(usage)));
+    hand.feed(Input::Update(due[0].key, RoleUpdate::Usage { usage, prompt: None }));
     hand.finds(&due[0], &["A one"]);
     assert_eq!(hand.run.graph().status(), RunStatus::Running, "B is still in flight");
     due[1..].iter().for_each(|call| hand.finds(call, &[]));

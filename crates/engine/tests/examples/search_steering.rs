@@ -11,7 +11,7 @@ use super::used;
 
 impl Hand {
     fn uses(&mut self, call: &RoleCall, tokens: u64) {
-        self.feed(Input::Update(call.key, RoleUpdate::Usage(used(tokens))));
+        self.feed(Input::Update(call.key, RoleUpdate::Usage { usage: used(tokens), prompt: None }));
     }
 
     /// The fork at the event `at`, as its first driver has it.

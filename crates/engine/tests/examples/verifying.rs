@@ -184,7 +184,7 @@ fn an_answer_that_cannot_be_verified_is_returned_and_says_why() {
 fn out_of_budget_a_doubt_leads_to_no_other_plan() {
     let mut hand = begun(true, Budgets { max_tokens: Some(1_000_000), ..Budgets::default() });
     let call = hand.until(CallKind::Verify).expect("a verification");
-    hand.feed(Input::Update(call.key, RoleUpdate::Usage(used(2_000_000))));
+    hand.feed(Input::Update(call.key, RoleUpdate::Usage { usage: used(2_000_000), prompt: None }));
     hand.feed(Input::Output(call.key, CallOutput::Verify(verdict(Some("too little")))));
     assert_eq!(hand.ends(), (RunStatus::Completed, Some(Outcome::Success)));
     assert_eq!((hand.types("tree.answer_verified"), hand.types("tree.replan_requested")), (1, 0));
@@ -208,7 +208,7 @@ fn the_run_and_its_nodes_say_which_model_answered_and_the_writer_of_the_answer_i
     let mut hand = begun(true, Budgets::default());
     let by = |purpose: &str, model: &str| {
         let usage = UsageRecorded { purpose: purpose.into(), model: model.into(), ..used(1) };
-        RoleUpdate::Usage(usage)
+        RoleUpdate::Usage { usage, prompt: None }
     };
     for (kind, purpose, model) in [
         (CallKind::Plan, "plan (repair 1)", "planner"),
@@ -235,7 +235,7 @@ fn the_run_and_its_nodes_say_which_model_answered_and_the_writer_of_the_answer_i
 fn a_verification_never_makes_a_run_with_an_answer_run_out_of_a_budget() {
     let mut hand = begun(true, Budgets { max_tokens: Some(100_000), ..Budgets::default() });
     let call = hand.until(CallKind::Aggregate).expect("a synthesis");
-    hand.feed(Input::Update(call.key, RoleUpdate::Usage(used(85_000))));
+    hand.feed(Input::Update(call.key, RoleUpdate::Usage { usage: used(85_000), prompt: None }));
     hand.feed(Input::Output(call.key, CallOutput::Aggregate(aggregator_output("all"))));
     // It may use what is left.
     let call = hand.until(CallKind::Verify).expect("a verification");

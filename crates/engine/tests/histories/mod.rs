@@ -249,6 +249,10 @@ fn cases() -> Vec<(&'static str, WorldPlan, Make, Shows)> {
             let gaps = log.windows(2).filter(|w| w[1].timestamp.millis_since(w[0].timestamp) >= 5_000);
             ends(log, RunStatus::Completed, false) && gaps.count() > 2 && says(log, "retry:")
         }),
+        ("prompts", WorldPlan { keep_prompts: true, ..quiet.clone() }, run, |log| {
+            has!(log, EventBody::UsageRecorded(e) if e.prompt.is_some())
+                && ends(log, RunStatus::Completed, false)
+        }),
         ("known-answers", WorldPlan { fanout: 3, ..quiet.clone() }, run, |log| {
             let kept = has!(log, EventBody::ToolCallResult(e) if e.answer.is_some_and(|a| a.bytes > 0));
             let known = has!(log, EventBody::ToolCallRequested(e) if e.cached);

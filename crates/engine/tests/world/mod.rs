@@ -44,6 +44,8 @@ pub(crate) struct WorldPlan {
     /// The answer is verified.
     pub(crate) verify: bool,
     pub(crate) review: Option<ReviewRule>,
+    /// Prompts are kept.
+    pub(crate) keep_prompts: bool,
     /// For the strategy `search`, and for steps that are searches.
     pub(crate) search: SearchConfig,
     /// Some steps of plans are searches.
@@ -69,6 +71,7 @@ impl WorldPlan {
             strategy: Strategy::Tree,
             verify: false,
             review: None,
+            keep_prompts: false,
             search: SearchConfig { synthesis: false, ..SearchConfig::default() },
             search_steps: false,
             commands: 0,
@@ -138,6 +141,7 @@ pub(crate) fn plans() -> impl Generator<Value = WorldPlan> {
                     strategy: Strategy::Tree,
                     verify,
                     review,
+                    keep_prompts: fanout % 2 == 0,
                     search: SearchConfig { synthesis: false, ..SearchConfig::default() },
                     search_steps: false,
                     commands: 0,
@@ -223,6 +227,7 @@ impl World {
         spec.strategy = plan.strategy;
         spec.verify = plan.verify;
         spec.review = plan.review;
+        spec.keep_prompts = plan.keep_prompts;
         spec.search = Some(Box::new(plan.search.clone()));
         let now = Timestamp::from_millis(1_000_000);
         let start = start(run_id, spec, now);
@@ -377,19 +382,12 @@ impl World {
             let left = |limit: Option<u64>, used: u64| limit.map_or(u64::MAX, |l| l.saturating_sub(used));
             let spent = self.meters.spent(&call.key);
             let (most, dear) = (left(allowance.tokens, spent[0]), left(allowance.cost_micros, spent[1]));
-            let usage = event::UsageRecorded {
-                model: "made up".into(),
-                input_tokens: if self.plan.obedient { tokens.min(most) } else { tokens },
-                output_tokens: 0,
-                cached_tokens: 0,
-                cache_write_tokens: 0,
-                cost_micros: if self.plan.obedient { cost.min(dear) } else { cost },
-                duration_ms: 3,
-                purpose: String::new(),
-                documents: Vec::new(),
+            let (tokens, cost) = match self.plan.obedient {
+                true => (tokens.min(most), cost.min(dear)),
+                false => (tokens, cost),
             };
-            self.meters.used(&self.run, &call.key, [usage.input_tokens, usage.cost_micros, 0]);
-            self.feed(Input::Update(call.key, RoleUpdate::Usage(usage)));
+            self.meters.used(&self.run, &call.key, [tokens, cost, 0]);
+            self.feed(Input::Update(call.key, tools::used(tokens, cost, round)));
             let has_left = left(allowance.tool_calls, self.meters.spent(&call.key)[2]) > 0;
             let roll = if self.run.is_in_flight(&call.key) { self.roll() } else { u8::MAX };
             // Some answers are known, which costs nothing.

@@ -7,6 +7,23 @@ use tree_agent_engine::{CallKey, Input};
 
 use super::World;
 
+/// A model was asked. Roles may send prompts that nobody asked for.
+pub(super) fn used(input_tokens: u64, cost_micros: u64, round: u8) -> RoleUpdate {
+    let usage = event::UsageRecorded {
+        model: "made up".into(),
+        input_tokens,
+        output_tokens: 0,
+        cached_tokens: 0,
+        cache_write_tokens: 0,
+        cost_micros,
+        duration_ms: 3,
+        purpose: String::new(),
+        documents: Vec::new(),
+        prompt: None,
+    };
+    RoleUpdate::Usage { usage, prompt: (round == 0).then(|| "# Sent: user\n\nGo.\n".into()) }
+}
+
 impl World {
     /// The tool answers, and sometimes writes a document. Some of these are the same.
     pub(super) fn keep(&mut self, key: &CallKey, round: u8) {

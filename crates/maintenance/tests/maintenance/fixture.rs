@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::session::{Session, SessionMessage, Speaker};
-use tree_agent_contract::{DocumentId, Event, EventBody, RunId, SessionId};
+use tree_agent_contract::{DocumentId, Event, EventBody, KeptText, RunId, SessionId};
 use tree_agent_engine::Run;
 use tree_agent_maintenance::{Report, verify};
 use tree_agent_store::embedded::EmbeddedStore;
@@ -167,11 +167,22 @@ impl Fixture {
 /// The recorded runs.
 pub const RECORDED: [&str; 5] = ["failures", "offline", "replan", "retries", "search"];
 
-/// The log of a recorded run.
+/// The log of a recorded run. The one named `offline` keeps prompts.
 pub fn recorded(name: &str) -> Vec<Event> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../web/fixtures/{name}.jsonl"));
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let mut log: Vec<Event> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for event in log.iter_mut().filter(|_| name == "offline") {
+        match &mut event.body {
+            EventBody::RunCreated(e) => e.spec.keep_prompts = true,
+            EventBody::UsageRecorded(e) => {
+                let document_id = DocumentId::of_run(event.run_id, &format!("prompts/{:08}.md", event.seq));
+                e.prompt = Some(KeptText { document_id, bytes: 9 });
+            }
+            _ => {}
+        }
+    }
+    log
 }
 
 fn project(run: &Run, events: &[Event]) -> Projection {
@@ -190,6 +201,10 @@ fn documents(run: &Run, events: &[Event]) -> Vec<DocumentOp> {
             EventBody::ScratchpadLinked(e) => (e.scratchpad_doc_id, DocumentKind::Scratchpad),
             EventBody::ArtifactCreated(e) => match e.document_id {
                 Some(id) => (id, DocumentKind::Artifact),
+                None => return vec![],
+            },
+            EventBody::UsageRecorded(e) => match e.prompt {
+                Some(prompt) => (prompt.document_id, DocumentKind::Prompt),
                 None => return vec![],
             },
             EventBody::ScratchpadUpdated(e) => {

@@ -136,8 +136,8 @@ async fn is_sound(f: &Fixture, run: RunId, name: &str) {
 }
 
 pub async fn a_fork_with_work_of_its_own_is_verified_archived_and_restored(f: Fixture) {
-    // One with calls that are made again, and one with conversations.
-    for (n, name) in (1..).zip(["retries", "search"]) {
+    // One with calls that are made again, one with conversations, and one that keeps prompts.
+    for (n, name) in (1..).zip(["retries", "search", "offline"]) {
         let folder = tempfile::tempdir().unwrap();
         let log = crate::fixture::recorded(name);
         let run = f.write(name).await;

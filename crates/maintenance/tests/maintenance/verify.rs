@@ -1,11 +1,11 @@
 //! Sound logs pass, and faults are reported where they are.
 
-use tree_agent_contract::{DocumentId, NodeId, RunId};
+use tree_agent_contract::{DocumentId, EventBody, NodeId, RunId};
 use tree_agent_maintenance::{MaintenanceError, verify};
 use tree_agent_store::StoreError;
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, RECORDED};
+use crate::fixture::{Fixture, RECORDED, recorded};
 
 pub async fn recorded_runs_are_sound(f: Fixture) {
     for name in RECORDED {
@@ -146,6 +146,20 @@ pub async fn a_missing_document_is_told(f: Fixture) {
     assert!(!found.is_empty());
     assert!(found.iter().all(|f| f.starts_with("document ") && f.ends_with("is not there")), "{found:?}");
     assert!(!f.report(run).await.can_be_rebuilt());
+    let run = f.write("offline").await;
+    f.damage(run, "DELETE FROM tree_agent_documents WHERE type_key = 'document.tree_agent.prompt'").await;
+    let mut found = f.findings(run).await;
+    let mut expected: Vec<String> = recorded("offline")
+        .iter()
+        .filter_map(|event| match &event.body {
+            EventBody::UsageRecorded(e) => e.prompt.map(|prompt| prompt.document_id),
+            _ => None,
+        })
+        .map(|id| format!("document {id}: the log names it, but it is not there"))
+        .collect();
+    (found.sort(), expected.sort());
+    assert_eq!(found, expected);
+    assert!(expected.len() > 5);
 }
 
 pub async fn text_that_is_missing_moved_or_strange_is_told(f: Fixture) {

@@ -420,8 +420,9 @@ impl<'a> Call<'a> {
             duration_ms: turn.took.max(Duration::from_millis(1)).as_millis() as u64,
             purpose,
             documents,
+            prompt: None,
         };
-        self.io.usage(usage).await;
+        self.io.usage(usage, turn.kept.clone()).await;
     }
 }
 

@@ -29,7 +29,7 @@ use super::failure::{Failure, FailureKind, connection, retry_after, retry_delay}
 use super::prices::TokenCounts;
 use super::protocol::{Format, Piece, Pieces, Protocol, Question, Turn};
 use super::site::Site;
-use super::thinking::{Thinking, without_unopened};
+use super::thinking::{Thinking, split_unopened};
 use super::tool_calls::ToolCalls;
 
 /// How long the counts of tokens may come after the end of an answer.
@@ -402,6 +402,9 @@ impl<'a> Assembly<'a> {
                 for part in parts {
                     text.push_str(part["text"].as_str().unwrap_or_default());
                     bytes += part["thinking"].to_string().len();
+                    for thought in part["thinking"].as_array().into_iter().flatten() {
+                        self.thinking.thoughts.push_str(thought["text"].as_str().unwrap_or_default());
+                    }
                 }
             }
             _ => {}
@@ -435,7 +438,11 @@ impl<'a> Assembly<'a> {
             return Err(self.site.cut_off(false));
         }
         self.text.push_str(&self.thinking.rest());
-        let text = without_unopened(&self.text).to_owned();
+        let (unopened, text) = split_unopened(&self.text);
+        // Some servers send the same under both names.
+        let told = THOUGHTS.iter().find_map(|name| self.thoughts.get(*name)?.as_str());
+        let thoughts = format!("{}{}{unopened}", told.unwrap_or_default(), self.thinking.thoughts);
+        let text = text.to_owned();
         if text.trim().is_empty() && !self.refusal.is_empty() {
             self.stop = Some(StopReason::ContentFilter(self.refusal));
         }
@@ -451,7 +458,8 @@ impl<'a> Assembly<'a> {
         parts.extend(tool_calls.iter().cloned().map(ContentPart::ToolCall));
         let content = MessageContent::from_parts(parts);
         let (stop, tokens) = (self.stop, self.tokens);
-        Ok(Piece::End(Box::new(Turn { text, tool_calls, content, stop, tokens, took: Duration::ZERO })))
+        let turn = Turn { text, tool_calls, content, stop, tokens, thoughts, ..Turn::default() };
+        Ok(Piece::End(Box::new(turn)))
     }
 }
 

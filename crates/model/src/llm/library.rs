@@ -151,6 +151,7 @@ fn turn(text: String, end: StreamEnd) -> Turn {
         content,
         stop: end.captured_stop_reason,
         tokens: end.captured_usage.as_ref().and_then(tokens),
+        thoughts: end.captured_reasoning_content.unwrap_or_default(),
         ..Turn::default()
     }
 }

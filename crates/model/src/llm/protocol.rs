@@ -74,6 +74,10 @@ pub(super) struct Turn {
     /// None if the provider does not report them.
     pub(super) tokens: Option<TokenCounts>,
     pub(super) took: Duration,
+    /// What the model thought, as far as the provider shows it.
+    pub(super) thoughts: String,
+    /// What it was sent and what came back, if the run keeps that.
+    pub(super) kept: Option<String>,
 }
 
 impl Turn {

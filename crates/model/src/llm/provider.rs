@@ -20,6 +20,7 @@ use super::settings::{Address, Tuning};
 use super::site::{CONNECT, Site};
 use super::stream::ScratchpadWriter;
 use super::table::Api;
+use super::transcript;
 
 /// Counted for each piece of an answer, because many empty pieces are an endless answer, too.
 const PIECE_BYTES: usize = 16;
@@ -164,7 +165,8 @@ impl Provider {
             let failure = match answer {
                 Ok(turn) => {
                     admission.succeeded(turn.tokens.map(|tokens| tokens.input + tokens.output));
-                    return Ok(Turn { took: begun.elapsed(), ..turn });
+                    let kept = writer.io.keeps_prompts.then(|| transcript::of(&question.request, &turn));
+                    return Ok(Turn { took: begun.elapsed(), kept, ..turn });
                 }
                 Err(failure) => failure,
             };

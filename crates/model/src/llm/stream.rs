@@ -14,7 +14,7 @@ const GATHERED_BYTES: usize = 16 * 1024;
 /// Writes the readable part of an answer to the scratchpad. Chunks that arrive together are written together: call
 /// [`flush`](Self::flush) before waiting for more.
 pub(super) struct ScratchpadWriter<'a> {
-    io: &'a RoleIo,
+    pub(super) io: &'a RoleIo,
     /// None if the answer is no JSON.
     readable: Option<ReadableText>,
     /// Not yet flushed.

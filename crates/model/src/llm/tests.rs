@@ -23,6 +23,7 @@ fn call() -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

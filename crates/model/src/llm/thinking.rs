@@ -15,6 +15,8 @@ pub(super) struct Thinking {
     held: String,
     /// Thoughts came, and the space behind them belongs to them.
     thought: bool,
+    /// What they were, also what the server tells apart from the answer by itself.
+    pub(super) thoughts: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +52,8 @@ impl Thinking {
         }
         let State::Thoughts(close) = self.state else { return String::new() };
         match self.held.split_once(close) {
-            Some((_, answer)) => {
+            Some((thought, answer)) => {
+                self.thoughts.push_str(thought);
                 let answer = answer.to_owned();
                 self.held.clear();
                 // More thoughts may follow.
@@ -63,7 +66,7 @@ impl Thinking {
                 while !self.held.is_char_boundary(from) {
                     from += 1;
                 }
-                self.held.drain(..from);
+                self.thoughts.extend(self.held.drain(..from));
                 String::new()
             }
         }
@@ -78,21 +81,21 @@ impl Thinking {
     }
 }
 
-/// `text` without thoughts whose opening tag did not arrive. A closing tag ends them if its line ends with it and it
-/// stands in no block of code: a text about such tags is left alone, and so is JSON, which has no raw line breaks in
-/// its texts.
-pub(super) fn without_unopened(text: &str) -> &str {
+/// The thoughts in `text` whose opening tag did not arrive, and the text without them. A closing tag ends them if its
+/// line ends with it and it stands in no block of code: a text about such tags is left alone, and so is JSON, which has
+/// no raw line breaks in its texts.
+pub(super) fn split_unopened(text: &str) -> (&str, &str) {
     for (open, close) in TAGS {
         for (at, _) in text.match_indices(close) {
             let (before, after) = (&text[..at], &text[at + close.len()..]);
             let ends_line =
                 after.is_empty() || after.starts_with(['\n', '\r']) || after.trim_start().starts_with('{');
             if ends_line && !before.contains(open) && before.matches("```").count().is_multiple_of(2) {
-                return after.trim_start();
+                return (before, after.trim_start());
             }
         }
     }
-    text
+    ("", text)
 }
 
 #[cfg(test)]
@@ -103,7 +106,7 @@ mod tests {
         let mut thinking = Thinking::default();
         let mut text: String = pieces.iter().map(|piece| thinking.answer(piece)).collect();
         text.push_str(&thinking.rest());
-        without_unopened(&text).to_owned()
+        split_unopened(&text).1.to_owned()
     }
 
     #[test]
@@ -124,5 +127,10 @@ mod tests {
             let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
             assert_eq!(read(&letters), answer, "{text}");
         }
+        let mut thinking = Thinking::default();
+        for piece in ["<th", "ink>Perhaps é", "…</th", "ink>\n<think>no</think>", "A"] {
+            thinking.answer(piece);
+        }
+        assert_eq!(thinking.thoughts, "Perhaps é…no");
     }
 }

@@ -35,6 +35,7 @@ fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,
@@ -306,7 +307,7 @@ async fn researches_and_picks_fail_as_set() {
     while updates.try_recv().is_ok() {}
     assert!(kind("bad_frontmatter=2", "s0").await.is_ok());
     let mut repairs = Vec::new();
-    while let Ok(RoleUpdate::Usage(usage)) = updates.try_recv() {
+    while let Ok(RoleUpdate::Usage { usage, .. }) = updates.try_recv() {
         repairs.push(usage.purpose);
     }
     assert_eq!(repairs, ["research (repair 1)", "research (repair 2)"]);

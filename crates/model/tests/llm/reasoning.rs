@@ -215,3 +215,35 @@ async fn a_model_is_asked_for_by_the_name_that_was_checked_and_priced() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_a_model_is_sent_thinks_and_answers_is_kept_if_the_run_asks_for_it() {
+    let answer = || thought_of(&direct().to_string(), Vec::new());
+    let cases: [fn(&Provider, &str) -> LlmArgs; 3] = [
+        responses,
+        |provider, test| LlmArgs { model_effort: "low".into(), ..claude(provider, test) },
+        |provider, _| served_by(provider),
+    ];
+    for (n, args) in cases.into_iter().enumerate() {
+        let provider = Provider::new(vec![answer(), answer()]).await;
+        let mut service = Service::new(&args(&provider, "kept"));
+        let outcome = service.plan(&plan_input("What is it?")).await;
+        assert_eq!((outcome.usage.len(), outcome.prompts.len()), (1, 0), "nobody has asked for it");
+        service.keeps_prompts = true;
+        let outcome = service.plan(&plan_input("What is it?")).await;
+        let [prompt] = &outcome.prompts[..] else { panic!("one call: {:?}", outcome.output) };
+        let places = [
+            "# Sent: System",
+            "# Sent: User",
+            "What is it?",
+            "# Thoughts",
+            "thought 0",
+            "# Answer",
+            "Small.",
+        ];
+        let found: Vec<_> =
+            places.iter().map(|text| prompt.find(text).unwrap_or_else(|| panic!("{n}: {text}"))).collect();
+        assert!(found.is_sorted(), "{prompt}");
+        assert!(!prompt.contains(KEY));
+    }
+}

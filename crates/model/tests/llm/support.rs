@@ -68,6 +68,7 @@ pub(crate) struct CallOutcome<O> {
     /// Updates of the scratchpad.
     pub(crate) pieces: usize,
     pub(crate) usage: Vec<UsageRecorded>,
+    pub(crate) prompts: Vec<String>,
     pub(crate) requested: Vec<ToolCallRequested>,
     pub(crate) results: Vec<ToolCallResult>,
 }
@@ -95,6 +96,8 @@ pub(crate) struct Service {
     pub(crate) allowance: Allowance,
     /// The node for which it works, in a run that keeps answers.
     pub(crate) node: Option<NodeId>,
+    /// Its run keeps prompts.
+    pub(crate) keeps_prompts: bool,
 }
 
 impl Service {
@@ -113,6 +116,7 @@ impl Service {
             documents,
             allowance: Allowance::default(),
             node: None,
+            keeps_prompts: false,
         }
     }
 
@@ -125,7 +129,8 @@ impl Service {
         let answers = self.node.map(|_| AnswerUse::Reuse);
         let caller = Caller { node_id: self.node, answers, ..Caller::new(run, RunContext::default()) };
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), phase);
-        let io = io.allowing(self.allowance);
+        let mut io = io.allowing(self.allowance);
+        io.keeps_prompts = self.keeps_prompts;
         let model = self.models.resolve("").expect("the default");
         let work = async {
             let output = answer(model.as_ref(), &io).await;
@@ -137,6 +142,7 @@ impl Service {
             scratchpad: String::new(),
             pieces: 0,
             usage: Vec::new(),
+            prompts: Vec::new(),
             requested: Vec::new(),
             results: Vec::new(),
         };
@@ -148,7 +154,10 @@ impl Service {
                         outcome.scratchpad.push_str(&delta.append_markdown);
                         outcome.pieces += 1;
                     }
-                    RoleUpdate::Usage(usage) => outcome.usage.push(usage),
+                    RoleUpdate::Usage { usage, prompt } => {
+                        outcome.usage.push(usage);
+                        outcome.prompts.extend(prompt);
+                    }
                     RoleUpdate::ToolCallRequested(call) => outcome.requested.push(call),
                     RoleUpdate::ToolCallResult(result) => outcome.results.push(result),
                     RoleUpdate::ToolCallKept(kept) => {
@@ -237,6 +246,7 @@ pub(crate) fn call(title: &str) -> CallContext {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

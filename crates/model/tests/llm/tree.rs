@@ -51,7 +51,7 @@ async fn grow_with_pauses(service: &Service, budgets: Budgets, pause: Duration) 
                 }
             };
             for usage in updates {
-                let update = role::RoleUpdate::Usage(usage);
+                let update = role::RoleUpdate::Usage { usage, prompt: None };
                 log.extend(run.handle(Input::Update(call.key, update), now).events);
             }
             let input = match ended {

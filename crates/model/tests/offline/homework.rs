@@ -38,6 +38,7 @@ impl Runner {
             allowance: Default::default(),
             finish: None,
             read_only: false,
+            keep_prompts: false,
             origin_run_id: None,
             guidance: Vec::new(),
             deliverable: None,

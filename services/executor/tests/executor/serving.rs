@@ -71,6 +71,7 @@ pub(crate) fn request(model: &str, change: impl FnOnce(&mut CallContext)) -> Exe
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

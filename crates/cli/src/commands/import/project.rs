@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use tonic::Code;
 use tree_agent_contract::ProjectId;
-use tree_agent_contract::limits::PAGE_MAX;
 use tree_agent_convert::Part;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -12,6 +11,7 @@ use uuid::Uuid;
 
 use super::folder::Reason;
 use crate::client::{Client, present};
+use crate::commands::docs::each;
 use crate::error::CliError;
 
 /// A project before an import into it.
@@ -41,24 +41,17 @@ impl<'a> Project<'a> {
             others: HashMap::new(),
             imported: HashMap::new(),
         };
-        let mut page_token = String::new();
-        loop {
-            let message = pb::ListDocumentsRequest {
-                project_ids: vec![project.project_id.clone()],
-                kinds: vec![pb::DocumentKind::Source as i32],
-                page_size: PAGE_MAX as u32,
-                page_token,
-                ..Default::default()
-            };
-            let page = client.ask(message).await?;
-            for document in page.documents {
-                opened.note(document);
-            }
-            if page.next_page_token.is_empty() {
-                return Ok(opened);
-            }
-            page_token = page.next_page_token;
-        }
+        let filter = pb::ListDocumentsRequest {
+            project_ids: vec![project.project_id],
+            kinds: vec![pb::DocumentKind::Source as i32],
+            ..Default::default()
+        };
+        each(client, filter, |document| {
+            opened.note(document);
+            Ok(())
+        })
+        .await?;
+        Ok(opened)
     }
 
     fn note(&mut self, stored: pb::DocumentSummary) {

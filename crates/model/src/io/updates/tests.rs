@@ -78,6 +78,7 @@ async fn said(model: Writer) -> Vec<(u128, String)> {
         allowance: Default::default(),
         finish: None,
         read_only: false,
+        keep_prompts: false,
         origin_run_id: None,
         guidance: Vec::new(),
         deliverable: None,

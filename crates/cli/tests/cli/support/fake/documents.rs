@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use futures::{Stream, stream};
 use tonic::{Request, Response, Status};
-use tree_agent_contract::Timestamp;
+use tree_agent_contract::{NodeId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::document_service_server::DocumentService;
@@ -71,9 +71,16 @@ impl DocumentService for Fake {
 
     async fn list_documents(
         &self,
-        _: Request<pb::ListDocumentsRequest>,
+        request: Request<pb::ListDocumentsRequest>,
     ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
-        Err(Status::unimplemented("not in this script"))
+        assert_eq!(request.into_inner().kinds, [pb::DocumentKind::Prompt as i32]);
+        let documents = vec![pb::DocumentSummary {
+            document_id: document_id().to_string(),
+            node_id: Some(NodeId::root(run_id()).to_string()),
+            bytes: self.0.lock().unwrap().prompt_bytes,
+            ..Default::default()
+        }];
+        Ok(Response::new(pb::ListDocumentsResponse { documents, ..Default::default() }))
     }
 
     async fn search_documents(

@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) followed: Vec<pb::WatchDocumentRequest>,
     /// The synthesis.
     pub(crate) body: String,
+    /// Bytes of the only prompt.
+    pub(crate) prompt_bytes: u64,
     /// The model of runs that name none.
     pub(crate) default_model: String,
     /// The model of estimates.
@@ -114,6 +116,7 @@ impl Fake {
             read: Vec::new(),
             followed: Vec::new(),
             body: BODY.into(),
+            prompt_bytes: 0,
             default_model: "offline".into(),
             estimate_model: "openai:gpt-4o".into(),
             differences: VecDeque::new(),
