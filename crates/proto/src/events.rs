@@ -245,7 +245,7 @@ mod tests {
         let id = "0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b";
         let at = "2026-01-27T10:00:00.000001Z";
         let samples = serde_json::json!({
-            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"root":"r","document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
+            "tree.run_created": {"objective":"o","strategy":"tree","context":{"scope":"project","projectIds":[id]},"budgets":{"maxDepth":2,"maxTokens":5},"model":"offline","userId":"u","rootNodeId":id,"schemaVersion":1,"behaviourVersion":2,"review":{"goesOnAfterMs":1000,"perCall":{"plan":{"tokens":1,"costMicros":2},"execute":{"tokens":1},"aggregate":{"tokens":1}}},"search":{"concurrency":2,"maxDepth":3,"picker":"best-first","prompts":{"root":"r","document":"d","children":"c","picker":"p"},"frontmatterSchema":{"type":"object"},"synthesis":true}},
             "tree.run_status": {"status":"failed","reason":"r","partial":true},
             "tree.node_created": {"parentNodeId":id,"title":"t","depth":1,"bandIndex":0,"stepIndex":2,"stepId":"s","reason":"r","successCriteria":["c"],"strategy":"search","score":0.5,"search":{"maxDepth":2,"maxNodes":7},"iteration":3,"branchId":"b","deliverable":"hybrid","profile":"powerful"},
             "tree.node_status": {"status":"blocked","role":"planner","message":"m","progress":0.5,"attempt":2,"call":"aggregate","why":"w"},
@@ -262,6 +262,7 @@ mod tests {
             "tree.node_result": {"result":{"kind":"hybrid","summary":"s","successAssessment":{"met":true,"notes":"n"},"primaryArtifactId":id,"artifactIds":[id],"documentIds":[id],"jsonPayload":{"x":1},"scratchpadDocId":id,"scratchpadTail":"t"}},
             "tree.parent_hint": {"parentNodeId":id,"hintType":"read_json","artifactIds":[id],"documentIds":[id]},
             "tree.node_aggregated": {"childIds":[id],"summary":"s","successAssessment":{"met":false}},
+            "tree.review_requested": {"review":{"premises":{"assumptions":["a"],"leftOut":["l"]},"estimate":{"nodes":1,"depth":2,"planCalls":3,"executeCalls":4,"aggregateCalls":5,"researchCalls":6,"pickCalls":7,"verifyCalls":8,"attempts":9,"tokens":10,"costMicros":11,"toolCalls":12,"wallClockMs":13,"endsWithinMs":14,"unlimited":["u"]},"goesOnAt":at}},
             "tree.replan_requested": {"reason":"r","basedOnChildIds":[id]},
             "tree.usage_recorded": {"model":"m","inputTokens":1,"outputTokens":2,"cachedTokens":3,"cacheWriteTokens":6,"costMicros":4,"durationMs":5,"purpose":"plan","documents":[{"documentId":id,"offset":6,"bytes":7,"size":8}],"prompt":{"documentId":id,"bytes":9}},
             "tree.budget_exhausted": {"budget":"maxNodes","limit":3,"used":2,"reserved":1},
