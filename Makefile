@@ -87,7 +87,7 @@ lint: ## check formatting, clippy, rustdoc, proto, spelling, shell, docs, deploy
 audit: ## check the dependencies: unused ones, licences, sources, bans; builds cargo-deny once
 	@scripts/audit
 
-release-api: ## at a release: write what the API may not break from here on to proto/released.json
+release-api: ## at a release: write what the API, migrations and histories are from here on
 	@scripts/release-api
 
 fmt: ## format Rust, proto, TypeScript, Svelte and CSS files
