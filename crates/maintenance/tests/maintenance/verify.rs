@@ -157,7 +157,8 @@ pub async fn a_missing_document_is_told(f: Fixture) {
         })
         .map(|id| format!("document {id}: the log names it, but it is not there"))
         .collect();
-    (found.sort(), expected.sort());
+    found.sort();
+    expected.sort();
     assert_eq!(found, expected);
     assert!(expected.len() > 5);
 }
