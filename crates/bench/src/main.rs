@@ -45,7 +45,7 @@ enum Bench {
     Live,
     /// `kill -9` of one of two planners with 1,000 live runs. Runs only if named, because it needs `REPLICAS=2`.
     Takeover,
-    /// 300 runs that wait for slow models, and a small run beside a very wide one. Runs only if named, because it
+    /// 600 runs that wait for slow models, and a small run beside a very wide one. Runs only if named, because it
     /// takes minutes and its figures are for `REPLICAS=2`.
     Waiting,
 }

@@ -19,7 +19,7 @@ const CALLS: u64 = 170;
 const TAIL: u64 = 7;
 
 pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
-    many_runs(cluster, if quick { 20 } else { 300 }, if quick { 200 } else { 5_000 }).await?;
+    many_runs(cluster, if quick { 20 } else { 600 }, if quick { 200 } else { 5_000 }).await?;
     beside_a_wide_run(cluster, if quick { 20 } else { 250 }, if quick { 200 } else { 5_000 }).await
 }
 
