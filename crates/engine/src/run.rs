@@ -243,7 +243,7 @@ impl Run {
     /// until somebody looks at it again. None for a run that has no time of its own.
     pub fn rests_for_ms(&self, now: Timestamp) -> Option<u64> {
         let longest = self.spec().review?.goes_on_after_ms.map(|_| limits::REVIEW_MS)?;
-        Some(self.state.steering().review_ends_at().map_or(longest, |at| at.millis_since(now)))
+        Some(self.state.review_ends_at().map_or(longest, |at| at.millis_since(now)))
     }
 
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at

@@ -29,7 +29,7 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
 /// The review of the plan ends when its time has come.
 pub(crate) fn end_review(turn: &mut Turn<'_>) {
     let d = &mut turn.decider;
-    if !d.state.is_final() && d.state.steering().review_ends_at().is_some_and(|at| at <= d.now) {
+    if !d.state.is_final() && d.state.review_ends_at().is_some_and(|at| at <= d.now) {
         let by = Issuer { author: "", request_id: "", expected_seq: None, is_edit: false };
         pause::lift(d, by, 0);
         pause::go_on(d, 0);

@@ -28,8 +28,6 @@ pub(crate) struct Steering {
     budget_set: u64,
     /// A person was asked to look at the plan.
     reviewed: bool,
-    /// When that ends by itself.
-    review_ends_at: Option<Timestamp>,
     /// Since when the clock stands still.
     still_since: Option<Timestamp>,
     /// Milliseconds for which it stood still before.
@@ -104,12 +102,7 @@ impl Steering {
                 self.pauses += 1;
                 (Verb::Pause, &e.request_id)
             }
-            EventBody::NodeResumed(e) => {
-                if event.parent_node_id.is_none() {
-                    self.review_ends_at = None;
-                }
-                (Verb::Resume, &e.request_id)
-            }
+            EventBody::NodeResumed(e) => (Verb::Resume, &e.request_id),
             EventBody::NodeStopped(e) => {
                 self.stops += 1;
                 (Verb::Stop, &e.request_id)
@@ -122,8 +115,8 @@ impl Steering {
             EventBody::NodeReopened(e) => (Verb::Reopen, &e.request_id),
             EventBody::GuidanceAdded(e) => (Verb::Guide, &e.request_id),
             EventBody::PlanEdited(e) => (Verb::EditPlan, &e.request_id),
-            EventBody::ReviewRequested(e) => {
-                (self.reviewed, self.review_ends_at) = (true, e.review.goes_on_at);
+            EventBody::ReviewRequested(_) => {
+                self.reviewed = true;
                 return;
             }
             EventBody::RunStatusChanged(e) if e.status.is_final() => {
@@ -193,11 +186,6 @@ impl Steering {
     /// True if a person was asked to look at the plan.
     pub(crate) fn was_reviewed(&self) -> bool {
         self.reviewed
-    }
-
-    /// When the pause for that ends by itself; none for never.
-    pub(crate) fn review_ends_at(&self) -> Option<Timestamp> {
-        self.review_ends_at
     }
 
     /// From `now` on the clock stands still, or goes on.

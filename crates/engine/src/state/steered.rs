@@ -42,6 +42,11 @@ impl State {
         self.steering.has_pauses() && self.line(at).any(|at| self.node(at).paused)
     }
 
+    /// When the review that the run waits for ends by itself; none for never.
+    pub(crate) fn review_ends_at(&self) -> Option<Timestamp> {
+        self.node(0).review.as_ref()?.goes_on_at
+    }
+
     /// Why nothing new begins for the node at `at`; none if something may.
     pub(crate) fn ending(&self, at: usize) -> Option<Ending<'_>> {
         if let Some(budget) = self.exhausted_of(at) {

@@ -27,11 +27,12 @@ pub(crate) fn is_overdue(state: &State) -> bool {
 /// rests on.
 pub(super) fn hold_back(d: &mut Decider<'_>, at: usize, output: &CallOutput) -> Option<Premises> {
     let premises = match output {
+        _ if !is_due(d.state, at) => return None,
         CallOutput::Plan(out) => out.premises.clone().unwrap_or_default(),
         CallOutput::Research(_) => Premises::default(),
         _ => return None,
     };
-    is_due(d.state, at).then(|| hold(d))?;
+    hold(d);
     Some(premises)
 }
 

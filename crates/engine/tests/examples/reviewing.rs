@@ -1,9 +1,10 @@
 //! A person looks at the plan before it is carried out, step by step.
 
 use tree_agent_contract::command::Action;
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::role::*;
 use tree_agent_contract::*;
-use tree_agent_engine::{CallInput, CallKind, CallOutput, Input, RoleCall, Run};
+use tree_agent_engine::{Audit, CallInput, CallKind, CallOutput, Input, RoleCall, Run};
 
 use super::search::Hand;
 use super::{flat, homework};
@@ -112,6 +113,38 @@ fn a_run_that_waits_can_be_cancelled() {
     hand.gives(Action::Cancel { reason: "too dear".into() });
     assert_eq!((hand.run.graph().status(), review(&hand)), (RunStatus::Cancelled, None));
     assert!(hand.run.next_wakeup().is_none() && hand.due().is_empty());
+}
+
+#[test]
+fn a_root_whose_review_was_cancelled_is_not_resumed_when_it_is_done_again() {
+    let mut hand = waits(PlannerMode::Plan, Some(60_000));
+    let node_id = hand.run.graph().nodes()[0].id;
+    hand.gives(Action::Cancel { reason: "too dear".into() });
+    assert!(hand.run.is_final() && hand.run.next_wakeup().is_none());
+    let (guidance, model, budget) = (String::new(), String::new(), None);
+    let forked = RunForked {
+        source_run_id: hand.run.graph().run_id(),
+        at_seq: hand.run.graph().seq(),
+        origin_run_id: None,
+        author: String::new(),
+        request_id: String::new(),
+        display_name: String::new(),
+        labels: Default::default(),
+        edits: vec![Action::Retry { node_id, guidance, model, budget }],
+        goes_on: true,
+    };
+    let (last, now) = (hand.log.last().expect("a log").clone(), hand.now.plus_millis(3_600_000));
+    let event = Event { seq: last.seq + 1, timestamp: now, body: forked.into(), ..last };
+    hand.run.apply(&event).expect("a run can be forked at its end");
+    hand.log.push(event);
+    hand.now = now;
+    hand.feed(Input::Claimed);
+    assert_eq!(hand.only().key.kind, CallKind::Plan);
+    let resumed = hand.log.iter().filter(|event| matches!(event.body, EventBody::NodeResumed(_)));
+    assert_eq!(resumed.count(), 0);
+    let mut audit = Audit::new();
+    hand.log.iter().for_each(|event| audit.event(event));
+    assert_eq!(audit.finish(), []);
 }
 
 #[test]
