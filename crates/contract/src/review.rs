@@ -1,6 +1,7 @@
 //! A review: a person looks at the first plan of a run before the run carries it out.
 
 use serde::{Deserialize, Serialize};
+use serde_with_macros::skip_serializing_none;
 
 use crate::error::Checks;
 use crate::estimate::{Estimate, RoleCosts};
@@ -8,22 +9,20 @@ use crate::limits;
 use crate::time::Timestamp;
 
 /// That a run waits for a person once it has a plan.
+#[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReviewRule {
     /// Milliseconds after which it goes on by itself; none for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on_after_ms: Option<u64>,
     /// The most that a call of its model can use; none if nobody knew when the run was created.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_call: Option<RoleCosts>,
 }
 
 impl ReviewRule {
     pub(crate) fn check(&self, checks: &mut Checks) {
-        let range = 1_000..=limits::REVIEW_MS;
         if let Some(ms) = self.goes_on_after_ms {
-            checks.range("review.goes_on_after_ms", ms, range);
+            checks.range("review.goes_on_after_ms", ms, 1_000..=limits::REVIEW_MS);
         }
     }
 }
@@ -51,6 +50,7 @@ impl Premises {
 }
 
 /// What a person is asked to look at.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
@@ -59,6 +59,5 @@ pub struct Review {
     /// The most that the whole run can use.
     pub estimate: Estimate,
     /// When the run goes on by itself; none for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on_at: Option<Timestamp>,
 }

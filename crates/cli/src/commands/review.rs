@@ -42,9 +42,9 @@ impl ReviewCommand {
         let review = review_of(&graph).ok_or_else(|| {
             CliError::Usage(format!("run {} does not wait for a review: it is {}", steered.run, graph.status))
         })?;
-        for number in &self.strike {
-            assumption(review, *number).map_err(CliError::Usage)?;
-        }
+        let struck = self.strike.iter().map(|number| Ok((*number, assumption(review, *number)?)));
+        let struck: Result<Vec<_>, String> = struck.collect();
+        let struck = struck.map_err(|why| CliError::Usage(format!("--strike {why}")))?;
         if self.strike.is_empty() && !self.start {
             return match context.out.is_json() {
                 true => context.out.json(review),
@@ -52,7 +52,7 @@ impl ReviewCommand {
             }
             .map(|()| Exit::Success);
         }
-        carry_out(steered, &graph, &self.strike, self.start).await
+        carry_out(steered, &graph, &struck, self.start).await
     }
 }
 
@@ -86,12 +86,12 @@ pub(super) async fn ask(
             }
             Some(text) => {
                 let numbers = text.split([' ', ',']).filter(|word| !word.is_empty());
-                let numbers: Result<Vec<usize>, _> = numbers
-                    .map(|word| word.parse().map_err(|_| format!("{word:?} is no number")))
-                    .map(|number| number.and_then(|n| assumption(review, n).map(|_| n)))
-                    .collect();
-                match numbers {
-                    Ok(numbers) => drop(carry_out(steered(), &graph, &numbers, false).await?),
+                let struck = numbers.map(|word| {
+                    let number = word.parse().map_err(|_| format!("{word:?} is no number"))?;
+                    Ok((number, assumption(review, number)?))
+                });
+                match struck.collect::<Result<Vec<_>, String>>() {
+                    Ok(struck) => _ = carry_out(steered(), &graph, &struck, false).await?,
                     Err(why) => context.out.warn(why),
                 }
             }
@@ -110,17 +110,16 @@ async fn line() -> Option<String> {
     line.await.ok().flatten()
 }
 
+/// Strikes assumptions, each with its number, then perhaps starts the run.
 async fn carry_out(
     mut steered: Steered<'_>,
     graph: &GraphSnapshot,
-    strike: &[usize],
+    struck: &[(usize, &str)],
     start: bool,
 ) -> Result<Exit, CliError> {
     let args = SteerArgs { dry_run: false, expected_seq: None };
     steered.node = graph.nodes.first().map(|root| root.id);
-    for number in strike {
-        let assumed =
-            review_of(graph).and_then(|review| assumption(review, *number).ok()).unwrap_or_default();
+    for (number, assumed) in struck {
         let text = format!("Do not assume this: {assumed}");
         let done = format!("assumption {number} is struck");
         let message = framed!(GuideNodeRequest { text: text, subtree: true, restart: false });
@@ -141,8 +140,8 @@ fn assumption(review: &Review, number: usize) -> Result<&str, String> {
     let assumptions = &review.premises.assumptions;
     let found = number.checked_sub(1).and_then(|at| assumptions.get(at));
     found.map(String::as_str).ok_or_else(|| match assumptions.len() {
-        0 => format!("--strike {number}: the plan names no assumption"),
-        n => format!("--strike {number}: the assumptions have the numbers 1 to {n}"),
+        0 => format!("{number}: the plan names no assumption"),
+        n => format!("{number}: the assumptions have the numbers 1 to {n}"),
     })
 }
 

@@ -144,7 +144,6 @@ pub struct PlannerOutput {
     /// Only in homework, and required there: the plan document, the roll-up, and what is left.
     pub homework: Option<Box<HomeworkDraft>>,
     /// What the plan rests on, for a person who reviews it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub premises: Option<Premises>,
     /// What goes to the scratchpad.
     pub scratchpad: ScratchpadDraft,
