@@ -44,7 +44,7 @@ impl State {
 
     /// When the review that the run waits for ends by itself; none for never.
     pub(crate) fn review_ends_at(&self) -> Option<Timestamp> {
-        self.node(0).review.as_ref()?.goes_on_at
+        self.graph.nodes().first()?.review.as_ref()?.goes_on_at
     }
 
     /// Why nothing new begins for the node at `at`; none if something may.
