@@ -2,11 +2,11 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { BudgetsSchema, PickerPolicy, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import { spending } from '../src/lib/spending';
-import { Camera } from '../src/lib/graph/camera';
+import { Camera, framing, type Box, type Size } from '../src/lib/graph/camera';
 import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
-import { visible } from '../src/lib/graph/visible';
-import { CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
+import { CHIP_PX, visible, type View } from '../src/lib/graph/visible';
+import { best, CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
 import {
   budgetFields,
   checkBudget,
@@ -56,82 +56,106 @@ const wide = projection(
   (i) => (i === 777 ? 'failed' : 'completed'),
 );
 
-function laid(graph: Projection, collapsed = new Set<string>()): Scene {
+const ALL = { right: 0, bottom: 0 };
+
+function laid(graph: Projection, collapsed = new Set<string>(), room?: Size): Scene {
   const scene = new Scene();
   scene.update(graph, collapsed);
-  scene.place(tidy(scene.parents()), 0, false, 0);
+  const { parents } = scene.request(1);
+  scene.place(room === undefined ? tidy(parents) : best(parents, room), 0, false, 0);
   return scene;
+}
+
+const boxOf = (scene: Scene): Box => ({
+  left: 0,
+  right: scene.deepest[0]! * COLUMN + CARD_WIDTH,
+  top: scene.top[0]!,
+  bottom: scene.bottom[0]! + CARD_HEIGHT,
+});
+
+/** What a follower sees. */
+function fitted(scene: Scene, size: Size): View {
+  const camera = new Camera();
+  camera.move(framing(size, boxOf(scene), ALL));
+  return visible(scene, camera, size);
 }
 
 describe('the view', () => {
   it('draws few things however large the tree, and a failure stays visible', () => {
     const scene = laid(wide);
-    const camera = new Camera();
-    const size = { width: 1000, height: 700 };
-    camera.fit(size, 3, scene.top[0]!, scene.bottom[0]!);
-    const { items } = visible(scene, camera, size);
+    const { items } = fitted(scene, { width: 1000, height: 700 });
     expect(items.length).toBeLessThan(160);
     const bundles = items.filter((i) => i.bundle);
     expect(bundles.length).toBeGreaterThan(5);
     expect(bundles.filter((b) => scene.tally(b.at, 6) > 0)).toHaveLength(1);
-    const inBundles = bundles.reduce((n, b) => n + scene.total(b.at), 0);
-    expect(inBundles + items.length - bundles.length).toBe(1111);
+  });
+
+  it.each([26, 85, 259, 1111])('hides none of %d nodes: each is a chip, or a dot of a counted group', (count) => {
+    const fanout = { 26: 5, 85: 4, 259: 6, 1111: 10 }[count]!;
+    const tree = projection(Array.from({ length: count }, (_, i) => (i === 0 ? -1 : Math.floor((i - 1) / fanout))));
+    const size = { width: 1160, height: 760 };
+    const scene = laid(tree, new Set(), size);
+    const { items } = fitted(scene, size);
+    const inBundles = items.reduce((n, item) => n + (item.bundle ? scene.total(item.at) : 1), 0);
+    expect(inBundles).toBe(count);
+    for (const item of items) {
+      expect(item.height).toBeGreaterThanOrEqual(CHIP_PX - 1);
+      expect(item.x).toBeGreaterThanOrEqual(0);
+      expect(item.x + item.width).toBeLessThanOrEqual(size.width);
+      expect(item.y).toBeGreaterThanOrEqual(0);
+      expect(item.y + item.height).toBeLessThanOrEqual(size.height);
+    }
+    // A small tree needs no groups.
+    if (count <= 85) expect(items.every((item) => !item.bundle)).toBe(true);
   });
 
   it('becomes one node for a fan-out of 10,000 when zoomed out', () => {
     const scene = laid(projection(Array.from({ length: 10_001 }, (_, i) => (i === 0 ? -1 : 0))));
-    const camera = new Camera();
-    camera.fit({ width: 1000, height: 700 }, 1, scene.top[0]!, scene.bottom[0]!);
-    const { items } = visible(scene, camera, { width: 1000, height: 700 });
+    const { items } = fitted(scene, { width: 1000, height: 700 });
     expect(items).toHaveLength(1);
     expect(scene.total(0)).toBe(10_001);
   });
 
-  it.each([300, 444, 700, 1200])('shows the whole tree in %d pixels of width', (width) => {
+  it.each([300, 444, 700, 1200])('shows a whole tree in %d pixels of width', (width) => {
     for (const height of [300, 700]) {
       const camera = new Camera();
-      camera.fit({ width, height }, 2, 0, 900);
-      expect(camera.x(0)).toBeGreaterThanOrEqual(32);
-      expect(camera.x(2 * COLUMN) + CARD_WIDTH * camera.kx).toBeLessThanOrEqual(width - 32 + 0.001);
-      expect(camera.y(900) + CARD_HEIGHT * camera.k).toBeLessThanOrEqual(height - 32 + 0.001);
+      const box = { left: 0, right: 2 * COLUMN + CARD_WIDTH, top: -400, bottom: 900 };
+      camera.move(framing({ width, height }, box, { right: 0, bottom: 30 }));
+      expect(camera.x(box.left)).toBeGreaterThanOrEqual(27.9);
+      expect(camera.x(box.right)).toBeLessThanOrEqual(width - 27.9);
+      expect(camera.y(box.top)).toBeGreaterThanOrEqual(27.9);
+      expect(camera.y(box.bottom)).toBeLessThanOrEqual(height - 57.9);
     }
   });
 
-  it('centres a card, but shows no empty space beside the tree, and shows the whole parent', () => {
+  it('makes cards wider where there is room, up to 320 pixels, and never taller than they are', () => {
     const camera = new Camera();
-    camera.k = 0.85;
+    camera.move(framing({ width: 1400, height: 900 }, boxOf(laid(projection([-1, 0, 0]))), ALL));
+    expect(camera.k).toBe(1);
+    expect(camera.kx * CARD_WIDTH).toBe(320);
+  });
+
+  it('moves no farther than a card needs, and not behind what covers it', () => {
+    const camera = new Camera();
     const size = { width: 740, height: 800 };
-    camera.centre(size, COLUMN, 0, 0);
+    camera.reveal(size, 0, 0, ALL);
     expect([camera.tx, camera.ty]).toEqual([28, 28]);
-    camera.centre(size, 3 * COLUMN, 4000, 0);
-    expect(camera.y(4000) + (CARD_HEIGHT * camera.k) / 2).toBeCloseTo(400);
-    expect(camera.x(2 * COLUMN)).toBeCloseTo(28);
-    expect(camera.x(3 * COLUMN) + CARD_WIDTH * camera.k).toBeLessThanOrEqual(size.width - 28);
-  });
-
-  it('gives a bundle the width of the columns that it hides, and no more than it can use', () => {
-    const scene = laid(wide);
-    const camera = new Camera();
-    camera.fit({ width: 1000, height: 700 }, 3, scene.top[0]!, scene.bottom[0]!);
-    const { items } = visible(scene, camera, { width: 1000, height: 700 });
-    for (const item of items.filter((i) => i.bundle)) {
-      const columns = 3 - wide.nodes[item.at]!.depth;
-      expect(item.width).toBeCloseTo(Math.min(360, CARD_WIDTH * camera.kx + columns * COLUMN * camera.kx));
-    }
+    camera.reveal(size, 3 * COLUMN, 4000, { right: 200, bottom: 0 });
+    expect(camera.x(3 * COLUMN) + CARD_WIDTH * camera.kx).toBeCloseTo(size.width - 200 - 28);
+    expect(camera.y(4000) + CARD_HEIGHT * camera.k).toBeCloseTo(size.height - 28);
   });
 
   it('leaves the anchor where it is, whatever grows', () => {
     const scene = laid(projection([-1, 0, 0, 0, 3]));
     const before = scene.target[4]!;
     scene.update(projection([-1, 0, 0, 0, 3, 1, 1, 1, 1]), new Set());
-    scene.place(tidy(scene.parents()), 4, false, 0);
+    scene.place(tidy(scene.request(1).parents), 4, false, 0);
     expect(scene.target[4]).toBe(before);
-    expect(scene.target[3]).toBe(before);
   });
 
   it('collapses a subtree', () => {
     const scene = laid(wide, new Set(['n1']));
-    expect(scene.parents()).toHaveLength(1111 - 110);
+    expect(scene.request(1).parents).toHaveLength(1111 - 110);
     expect(scene.total(1)).toBe(111);
   });
 

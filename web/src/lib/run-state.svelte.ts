@@ -14,7 +14,14 @@ import { Sources } from './sources.svelte';
 import { offers, pausedBy, type Command, type Kind } from './steering/offers';
 import { load, save } from './storage';
 
-const SIDES = ['node', 'document', 'events'] as const;
+/** Selections that one can go back to. */
+const MOST_TRAIL = 50;
+
+export const VIEWS = ['answer', 'graph', 'time', 'documents'] as const;
+export type View = (typeof VIEWS)[number];
+
+/** What the panel over the graph shows: the selected node, a cited document, or the run as a whole. */
+const SIDES = ['node', 'document', 'run'] as const;
 export type Side = (typeof SIDES)[number];
 
 /** A document that something cites, and the place to show. */
@@ -30,6 +37,14 @@ function sourceOfAddress(): Source | undefined {
   return { documentId, ...(passage && { passage }) };
 }
 
+/** A link to something in the graph opens the graph. */
+function viewOfAddress(): View | undefined {
+  const named = VIEWS.find((view) => view === router.get('view'));
+  if (named !== undefined) return named;
+  if (router.get('document') !== '') return 'documents';
+  return ['node', 'seq', 'q', 'show', 'side', 'source'].some((name) => router.get(name) !== '') ? 'graph' : undefined;
+}
+
 export class RunState {
   readonly session: RunSession;
   selected = $state<string | undefined>(router.get('node') || undefined);
@@ -38,10 +53,15 @@ export class RunState {
   quick = $state<Quick>((router.get('show') || 'all') as Quick);
   /** Tab of the node panel. */
   tab = $state(router.get('tab') || 'overview');
-  /** The view beside the graph. */
+  /** The view that the user has chosen; undefined for the one that suits the run. */
+  chosen = $state<View | undefined>(viewOfAddress());
+  /** True once the run has ended, and its answer may take the place of the graph. */
+  settled = $state(false);
+  /** The past is played. */
+  playing = $state(false);
   side = $state<Side>(SIDES.find((side) => side === router.get('side')) ?? 'node');
-  /** The tree on the other side of the graph. */
-  list = $state<'nodes' | 'documents'>(router.get('list') === 'documents' ? 'documents' : 'nodes');
+  /** Nodes that something on the page points at. */
+  lit = $state.raw<ReadonlySet<string>>(new Set<string>());
   /** The document that is shown. */
   document = $state<string | undefined>(router.get('document') || undefined);
   /** The cited document that is shown instead. */
@@ -49,12 +69,13 @@ export class RunState {
   /** A new object each time that a document is to be shown. */
   opened = $state.raw<object>({});
   /** Where the graph should move to; a new object each time. */
-  goal = $state.raw<{ id: string; near: boolean } | undefined>();
+  goal = $state.raw<{ id: string } | undefined>();
   /** The command whose dialog is open. */
   command = $state.raw<Command | undefined>();
   readonly scratchpads = new Scratchpads();
-  /** The view in which a source was opened. */
+  /** What the panel showed when a source was opened. */
   #before: Side = 'node';
+  #trail: readonly (string | undefined)[] = [];
   readonly documents: RunDocuments;
   readonly forks: RunForks;
   readonly citations: RunCitations;
@@ -72,6 +93,8 @@ export class RunState {
     });
     this.collapsed = new Set(load<string[]>(`collapsed.${session.runId}`) ?? []);
   }
+
+  readonly view = $derived<View>(this.chosen ?? (this.settled ? 'answer' : 'graph'));
 
   readonly filter = $derived<Filter>({ query: this.query.trim().toLowerCase(), quick: this.quick });
 
@@ -126,9 +149,26 @@ export class RunState {
   }
 
   select(id: string | undefined): void {
+    if (id !== undefined && this.selected !== id) this.#trail = [...this.#trail, this.selected].slice(-MOST_TRAIL);
     this.selected = id;
     router.set({ node: id });
-    if (id !== undefined) this.setSide('node');
+    if (id === undefined) return;
+    if (this.view !== 'graph') this.setView('graph');
+    this.setSide('node');
+  }
+
+  /** Leads back to what was selected before. */
+  back(): void {
+    const to = this.#trail.at(-1);
+    this.#trail = this.#trail.slice(0, -1);
+    this.selected = to;
+    router.set({ node: to });
+    if (to !== undefined) this.reveal(to);
+  }
+
+  setView(view: View): void {
+    this.chosen = view;
+    router.set({ view });
   }
 
   setTab(tab: string): void {
@@ -144,8 +184,7 @@ export class RunState {
     router.set({ document: id, source: undefined, passage: undefined });
     if (id === undefined) return;
     this.opened = {};
-    this.setList('documents');
-    this.setSide('document');
+    this.setView('documents');
   }
 
   /** Shows a document that something cites, at the passage. The tree beside it stays. */
@@ -175,18 +214,13 @@ export class RunState {
     return `${router.path}?${params.toString()}`;
   }
 
-  setList(list: 'nodes' | 'documents'): void {
-    this.list = list;
-    router.set({ list: list === 'nodes' ? undefined : list });
-  }
-
   setSide(side: Side): void {
     this.side = side;
     router.set({ side: side === 'node' ? undefined : side });
   }
 
-  /** Expands the ancestors of a node and moves to it. */
-  reveal(id: string, near = false): void {
+  /** Expands the ancestors of a node and brings it into view. */
+  reveal(id: string): void {
     const graph = this.session.graph;
     if (graph === undefined) return;
     let open: Set<string> | undefined;
@@ -194,12 +228,12 @@ export class RunState {
       if (this.collapsed.has(n.parentId)) (open ??= new Set(this.collapsed)).delete(n.parentId);
     }
     if (open !== undefined) this.#setCollapsed(open);
-    this.goal = { id, near };
+    this.goal = { id };
   }
 
   go(id: string): void {
     this.select(id);
-    this.reveal(id, true);
+    this.reveal(id);
   }
 
   toggle(id: string, collapse = !this.collapsed.has(id)): void {

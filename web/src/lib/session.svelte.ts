@@ -12,8 +12,10 @@ import { probe } from './probe';
 import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
 import { Projection } from './projection/projection';
-import { snapshot as fromWire } from './projection/wire';
+import { snapshot as fromWire, time } from './projection/wire';
 import { RunStream, type Connection } from './stream/watch';
+import { ticker } from './ticker.svelte';
+import { ToolCalls } from './tool-calls';
 
 /** How much of a frame's main-thread time applying events may take. */
 const FRAME_BUDGET_MS = 10;
@@ -47,6 +49,8 @@ export class RunSession {
   named = $state(0);
   /** The latest command that was carried out since the page was opened. */
   command = $state.raw<{ seq: number; nodeId: string; words: string } | undefined>();
+  /** The run had not ended when this page began to watch it. */
+  watched = false;
   /** Why the past cannot be loaded. */
   historyFailure = $state.raw<Failure | undefined>();
 
@@ -59,6 +63,7 @@ export class RunSession {
   #frame = 0;
   #applied = -Infinity;
   #lastRequest = '';
+  readonly #calls = new ToolCalls();
   #closed = new AbortController();
 
   constructor(runId: string, at?: number) {
@@ -88,6 +93,19 @@ export class RunSession {
 
   get isLive(): boolean {
     return this.at === undefined;
+  }
+
+  /** The moment that is shown, in milliseconds since 1970. It stands still while the page may be out of date. */
+  get moment(): number {
+    void this.version;
+    if (this.at === undefined) return this.fresh ? ticker.now : this.lastEventAt;
+    const timestamp = this.history?.event(Math.max(1, this.at))?.timestamp;
+    return timestamp === undefined ? this.lastEventAt : time(timestamp);
+  }
+
+  /** What a call of a tool is about, such as the name of a document; undefined if its event has not been read. */
+  subject(callId: string): string | undefined {
+    return this.#calls.subject(callId);
   }
 
   /** False while the page may be out of date. Nothing pulses then. */
@@ -150,6 +168,7 @@ export class RunSession {
   #begin(graph: Graph): void {
     this.#live = Projection.fromSnapshot(fromWire(graph));
     this.history = new History(this.runId, this.#live.shape, this.#live.seq);
+    this.watched ||= !isFinalRun(this.#live.status);
     this.#queue = [];
     this.#sawHead(this.#live.seq);
     this.version += 1;
@@ -175,6 +194,7 @@ export class RunSession {
         failures = 0;
         const before = history.complete;
         history.fill(page.events);
+        for (const event of page.events) this.#calls.note(event);
         if (history.complete === before) break;
         this.loaded = history.complete;
         if (this.at !== undefined && this.#shown === undefined) this.#showPast();
@@ -221,6 +241,7 @@ export class RunSession {
         if (Number(event.seq) > live.seq) {
           live.applyEvent(event);
           history.append(event);
+          this.#calls.note(event);
           this.#touch(event);
         }
         done += 1;

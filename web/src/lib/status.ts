@@ -5,6 +5,7 @@ import {
   type Expansion,
   type GraphNode,
   type NodeStatus,
+  type Role,
   type RunStatus,
   type StepStatus,
 } from './projection/model';
@@ -79,6 +80,12 @@ export function marksOf(node: GraphNode, held: boolean): Mark[] {
     marks.push({ label: node.generation === 1 ? 'Reopened' : `Reopened ${node.generation} times`, icon: 'again' });
   return marks;
 }
+
+/** What a node is: one plans and hands out work, the other does it. */
+export const ROLE_LOOKS: Record<Role, { label: string; icon: string }> = {
+  planner: { label: 'Planner', icon: 'tree' },
+  executor: { label: 'Executor', icon: 'tool' },
+};
 
 /** Statuses whose card has a dashed border: the node plans rather than works. */
 export const DASHED: ReadonlySet<NodeStatus> = new Set(['planning', 'delegating']);

@@ -3,7 +3,7 @@
 export function load<T>(key: string): T | undefined {
   try {
     const text = sessionStorage.getItem(`tree-agent.${key}`);
-    return text === null ? undefined : (JSON.parse(text) as T);
+    return text === null ? undefined : ((JSON.parse(text) as T | null) ?? undefined);
   } catch {
     return undefined;
   }

@@ -1,30 +1,56 @@
-// The viewport: screen = world * scale + offset. Below `FLAT` the axes scale separately: rows go on shrinking, columns
-// stay wide enough to read. A large tree is thousands of rows tall but only a few columns wide.
+// The viewport: screen = world * scale + offset. Rows and columns have scales of their own: a large tree is thousands
+// of rows tall but only a few columns wide, so rows go on shrinking while columns stay wide enough to read.
 
-import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
+import { CARD_HEIGHT, CARD_WIDTH } from './tidy';
 
 export const MAX_ZOOM = 2;
 export const MIN_ZOOM = 0.00002;
-const FLAT = 0.5;
-/** The legend covers this much at the lower edge. */
-const LEGEND_PX = 30;
+/** The widest that a card is made to fill a room. */
+const WIDEST_PX = 320;
+const MARGIN = 28;
 
 export interface Size {
   width: number;
   height: number;
 }
 
-export class Camera {
-  /** Scale of the rows, and of everything above `FLAT`. */
+/** A part of the world. */
+export interface Box {
+  left: number;
+  /** Of the right edge of its last column. */
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+/** What of the screen is covered at the right and at the lower edge, in pixels. */
+export interface Covered {
+  right: number;
+  bottom: number;
+}
+
+/** Where a camera stands. */
+export interface Stand {
+  /** Scale of the rows. */
+  k: number;
+  /** The least scale of the columns. */
+  floor: number;
+  /** Scale of the columns as a part of that of the rows, above `floor`. */
+  narrow: number;
+  tx: number;
+  ty: number;
+}
+
+export class Camera implements Stand {
   k = 1;
+  floor = 0.5;
+  narrow = 1;
   tx = 0;
   ty = 0;
-  /** The minimum width of a column. */
-  floor = FLAT;
 
   /** Scale of the columns, and of everything that is drawn in them. */
   get kx(): number {
-    return Math.max(this.k, this.floor);
+    return Math.max(this.k * this.narrow, this.floor);
   }
 
   x(world: number): number {
@@ -49,43 +75,60 @@ export class Camera {
     this.ty = y - wy * this.k;
   }
 
-  /** Fits the whole tree, at its natural size at most. */
-  fit(whole: Size, depth: number, top: number, bottom: number): void {
-    const margin = 32;
-    const size = { width: whole.width, height: Math.max(2 * margin + CARD_HEIGHT, whole.height - LEGEND_PX) };
-    const width = depth * COLUMN + CARD_WIDTH;
-    const height = bottom - top + CARD_HEIGHT;
-    this.floor = Math.min(FLAT, Math.max(0.02, (size.width - 2 * margin) / width));
-    const k = Math.min((size.height - 2 * margin) / height, 1);
-    const across = (size.width - 2 * margin) / width;
-    this.k = Math.max(MIN_ZOOM, Math.min(k, across));
-    this.tx = Math.max(margin, (size.width - width * this.kx) / 2);
-    this.ty = margin - top * this.k + Math.max(0, (size.height - 2 * margin - height * this.k) / 2);
+  stand(): Stand {
+    const { k, floor, narrow, tx, ty } = this;
+    return { k, floor, narrow, tx, ty };
   }
 
-  /**
-   * Centres a card, but shows no empty space beyond the first column and the top of the tree. Shows the whole parent if
-   * it fits.
-   */
-  centre(size: Size, x: number, y: number, top: number): void {
-    const margin = 28;
-    this.tx = Math.min(margin, size.width / 2 - (x + CARD_WIDTH / 2) * this.kx);
-    this.ty = Math.min(margin - top * this.k, size.height / 2 - (y + CARD_HEIGHT / 2) * this.k);
-    const hidden = margin - this.x(Math.max(0, x - COLUMN));
-    const room = size.width - margin - this.x(x) - CARD_WIDTH * this.kx;
-    if (hidden > 0 && hidden <= room) this.tx += hidden;
+  /** Moves to a stand; with `part` below 1, only so far from `before`. */
+  move(to: Stand, before: Stand = to, part = 1): void {
+    const between = (a: number, b: number): number => a + (b - a) * part;
+    this.k = between(before.k, to.k);
+    this.floor = between(before.floor, to.floor);
+    this.narrow = between(before.narrow, to.narrow);
+    this.tx = between(before.tx, to.tx);
+    this.ty = between(before.ty, to.ty);
+  }
+
+  /** Centres a point of the world. */
+  centre(size: Size, x: number, y: number): void {
+    this.tx = size.width / 2 - x * this.kx;
+    this.ty = size.height / 2 - y * this.k;
   }
 
   /** Moves just far enough to bring a card into view. */
-  reveal(size: Size, x: number, y: number): void {
-    const pad = 28;
+  reveal(size: Size, x: number, y: number, covered: Covered): void {
+    const right = size.width - MARGIN - covered.right;
+    const bottom = size.height - MARGIN - covered.bottom;
     const left = this.x(x);
     const top = this.y(y);
-    const right = left + CARD_WIDTH * this.kx;
-    const bottom = top + CARD_HEIGHT * this.k;
-    if (left < pad) this.tx += pad - left;
-    else if (right > size.width - pad) this.tx -= Math.min(right - size.width + pad, left - pad);
-    if (top < pad) this.ty += pad - top;
-    else if (bottom > size.height - pad) this.ty -= Math.min(bottom - size.height + pad, top - pad);
+    const [width, height] = [CARD_WIDTH * this.kx, CARD_HEIGHT * this.k];
+    if (left + width > right) this.tx -= left + width - right;
+    if (this.x(x) < MARGIN) this.tx += MARGIN - this.x(x);
+    if (top + height > bottom) this.ty -= top + height - bottom;
+    if (this.y(y) < MARGIN) this.ty += MARGIN - this.y(y);
   }
 }
+
+/**
+ * Where the camera stands to show a part of the world in full, in the middle of the screen, at its natural height at
+ * most. Columns are as wide as there is room.
+ */
+export function framing(size: Size, { left, right, top, bottom }: Box, covered: Covered): Stand {
+  const room = roomOf(size, covered);
+  const k = Math.max(MIN_ZOOM, Math.min(1, room.height / (bottom - top)));
+  const kx = Math.max(0.02, Math.min(WIDEST_PX / CARD_WIDTH, room.width / (right - left)));
+  return {
+    k,
+    floor: kx,
+    narrow: Math.min(1, kx / k),
+    tx: MARGIN + Math.max(0, (room.width - (right - left) * kx) / 2) - left * kx,
+    ty: MARGIN + Math.max(0, (room.height - (bottom - top) * k) / 2) - top * k,
+  };
+}
+
+/** The room that is left for a tree. */
+export const roomOf = ({ width, height }: Size, covered: Covered): Size => ({
+  width: Math.max(CARD_WIDTH / 4, width - 2 * MARGIN - covered.right),
+  height: Math.max(CARD_HEIGHT / 2, height - 2 * MARGIN - covered.bottom),
+});

@@ -1,20 +1,22 @@
-import { tidy } from './tidy';
+import { best, tidy, type Layout, type Room } from './tidy';
 
 export interface LayoutRequest {
-  id: number;
   parents: Int32Array;
+  /** Column and row within its family of each node that has them, else -1; empty if none has. */
+  cells: Int32Array;
+  /** The room to fill, or the most columns of a family to keep. */
+  room: Room | number;
 }
 
-export interface LayoutReply {
-  id: number;
-  ys: Float64Array;
+export interface LayoutReply extends Layout {
   /** Milliseconds that the layout took in the worker. */
   ms: number;
 }
 
-addEventListener('message', ({ data }: MessageEvent<LayoutRequest>) => {
+addEventListener('message', ({ data: { parents, cells, room } }: MessageEvent<LayoutRequest>) => {
   const startedAt = performance.now();
-  const ys = tidy(data.parents);
-  const reply: LayoutReply = { id: data.id, ys, ms: performance.now() - startedAt };
-  postMessage(reply, { transfer: [ys.buffer] });
+  const given = cells.length > 0 ? cells : undefined;
+  const layout = typeof room === 'number' ? tidy(parents, room, given) : best(parents, room, given);
+  const reply: LayoutReply = { ...layout, ms: performance.now() - startedAt };
+  postMessage(reply, { transfer: [layout.ys.buffer, layout.columns.buffer, layout.grids.buffer] });
 });

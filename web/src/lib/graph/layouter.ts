@@ -2,28 +2,28 @@
 
 import { probe } from '../probe';
 import type { LayoutReply, LayoutRequest } from './layout.worker';
+import type { Layout } from './tidy';
 
 const EVERY_MS = 250;
 
 export class Layouter {
   readonly #worker = new Worker(new URL('./layout.worker.ts', import.meta.url), { type: 'module' });
-  #waiting: (() => Int32Array) | undefined;
+  #waiting: (() => LayoutRequest) | undefined;
   #busy = false;
   #last = -Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #id = 0;
 
-  constructor(done: (ys: Float64Array) => void) {
+  constructor(done: (layout: Layout) => void) {
     this.#worker.addEventListener('message', ({ data }: MessageEvent<LayoutReply>) => {
       probe('layout', data.ys.length, data.ms);
       this.#busy = false;
-      done(data.ys);
+      done(data);
       this.#next();
     });
   }
 
   /** `tree` is called when the layout starts, so many requests in a row cost one layout. */
-  request(tree: () => Int32Array): void {
+  request(tree: () => LayoutRequest): void {
     this.#waiting = tree;
     this.#next();
   }
@@ -41,12 +41,11 @@ export class Layouter {
       this.#timer = setTimeout(() => this.#next(), wait);
       return;
     }
-    const parents = this.#waiting();
+    const request = this.#waiting();
     this.#waiting = undefined;
     this.#busy = true;
     this.#last = performance.now();
-    const request: LayoutRequest = { id: ++this.#id, parents };
-    this.#worker.postMessage(request, [parents.buffer]);
+    this.#worker.postMessage(request, [request.parents.buffer, request.cells.buffer]);
   }
 
   close(): void {

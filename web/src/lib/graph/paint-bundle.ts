@@ -1,15 +1,16 @@
-// A subtree drawn as one node: its title, its nodes by status, and a bar of their shares. Failures come
-// first, so they stay visible however small their share.
+// A subtree drawn as one node: its title, and its nodes as dots by status. Failures come first, so they stay visible
+// however many others there are.
 
 import { short } from '../format';
 import { statusIndex } from '../projection/model';
-import { drawIcon, drawMark, ellipsis, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
+import { drawLines, drawMark, linesOf, outline, rounded, setFont, widthOf, type Marks } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
-import type { Item } from './visible';
+import { sharedOf } from './title';
+import { LEAST_FONT_PX, type Item } from './visible';
 
 const FAILED = statusIndex('failed');
-const STACK = (
+const ORDER = (
   [
     'failed',
     'blocked',
@@ -22,13 +23,18 @@ const STACK = (
     'completed',
   ] as const
 ).map(statusIndex);
-/** The minimum width of failures in the bar. */
-const LEAST_SHARE = 3;
+const HOLLOW = statusIndex('waiting');
 const WEIGHT = 600;
-const ICON = 10;
-const GAP = 9;
-/** The share of a line that is reserved for the title. */
-const TITLE_SHARE = 0.4;
+const LINE_PX = LEAST_FONT_PX + 3;
+const PAD = 8;
+/** A dot, with the space to the next one. */
+const DOT_PX = 8;
+const STEP_PX = 11;
+/** From this height on the title stands above the dots. */
+const TWO_ROWS_PX = 2 * LINE_PX + 6;
+/** The share of a line that is reserved for the title, and the most of it. */
+const TITLE_SHARE = 0.45;
+const TITLE_PX = 240;
 
 export function drawBundle(
   ctx: CanvasRenderingContext2D,
@@ -40,7 +46,7 @@ export function drawBundle(
   const faded = marks.matches !== undefined && !marks.matches.has(item.at) && !marks.above?.has(item.at);
   const failed = scene.tally(item.at, FAILED) > 0;
   ctx.globalAlpha = faded ? 0.5 : 1;
-  // A stack of sheets behind it shows that it contains more.
+  // A sheet behind it shows that it contains more.
   if (item.height > 12 && item.height < 200) {
     ctx.fillStyle = palette.surface;
     ctx.strokeStyle = palette.edge;
@@ -52,79 +58,82 @@ export function drawBundle(
   rounded(ctx, item, 7);
   ctx.fillStyle = palette.surface;
   ctx.fill();
-  const bar = drawShares(ctx, item, scene, palette);
-  rounded(ctx, item, 7);
   ctx.strokeStyle = failed ? palette.tone[FAILED]! : palette.edge;
   ctx.lineWidth = failed ? 2 : 1.25;
   ctx.stroke();
-  // Text is never faded: it would be too pale to read.
+  drawContent(ctx, item, scene, palette, faded);
   ctx.globalAlpha = 1;
-  if (item.height >= 14) {
-    const mark = drawMark(ctx, item, scene.graph!.nodes[item.at]!, palette);
-    drawWords(ctx, { ...item, width: item.width - mark }, bar, scene, palette, faded);
-  }
   outline(ctx, item, palette, marks);
 }
 
-/** Draws the bar at the lower edge. Returns its height. */
-function drawShares(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette): number {
-  const height = item.height < 13 ? item.height : Math.max(4, Math.min(item.height * 0.2, 8));
-  const total = scene.total(item.at);
-  const shares = STACK.filter((s) => scene.tally(item.at, s) > 0);
-  ctx.save();
-  ctx.clip();
-  let x = item.x;
-  let room = item.width;
-  for (const [i, s] of shares.entries()) {
-    const share = (item.width * scene.tally(item.at, s)) / total;
-    const width = i === shares.length - 1 ? room : Math.min(Math.max(share, LEAST_SHARE), room);
-    ctx.fillStyle = palette.tone[s]!;
-    ctx.fillRect(x, item.y + item.height - height, width, height);
-    x += width;
-    room -= width;
+function drawContent(ctx: CanvasRenderingContext2D, item: Item, scene: Scene, palette: Palette, faded: boolean): void {
+  const node = scene.graph!.nodes[item.at]!;
+  const mark = drawMark(ctx, item, node, palette);
+  const left = item.x + PAD;
+  const room = item.width - 2 * PAD - mark;
+  if (item.height < 13) {
+    drawDots(ctx, scene, item.at, { x: left, y: item.y, width: room, height: item.height }, palette);
+    return;
   }
-  ctx.restore();
-  return height;
+  setFont(ctx, WEIGHT, palette);
+  const two = item.height >= TWO_ROWS_PX;
+  const wide = two ? room : Math.min(TITLE_PX, room * TITLE_SHARE);
+  const title = linesOf(ctx, node.title, sharedOf(scene.graph!, item.at), wide, 1);
+  const color = faded ? palette.muted : palette.text;
+  // Text is never faded: it would be too pale to read.
+  const before = ctx.globalAlpha;
+  ctx.globalAlpha = 1;
+  const y = two ? item.y + 4 + LINE_PX / 2 : item.y + item.height / 2 + 0.5;
+  drawLines(ctx, title, { x: left, y, room, height: LINE_PX }, color, palette.muted);
+  ctx.globalAlpha = before;
+  const x = two ? left : left + wide + PAD;
+  const top = two ? item.y + LINE_PX + 6 : item.y;
+  const box = { x, y: top, width: item.x + item.width - PAD - mark - x, height: item.y + item.height - top - 1 };
+  drawDots(ctx, scene, item.at, box, palette);
 }
 
-function drawWords(
+/** Draws the nodes of a subtree, but its own, as dots; and the number of those for which there is no room. */
+function drawDots(
   ctx: CanvasRenderingContext2D,
-  item: Item,
-  bar: number,
   scene: Scene,
+  at: number,
+  box: { x: number; y: number; width: number; height: number },
   palette: Palette,
-  faded: boolean,
 ): void {
-  const room = item.width - 16;
-  const two = item.height - bar > 36;
-  const middle = item.y + (item.height - bar) / 2;
-  setFont(ctx, WEIGHT, palette);
-  const counts: { status: number; text: string; width: number }[] = [];
-  let width = 0;
-  const most = two ? room : room * (1 - TITLE_SHARE);
-  for (const status of STACK) {
-    const n = scene.tally(item.at, status);
-    if (n === 0) continue;
-    const text = short(n);
-    const wide = ICON + 3 + widthOf(ctx, WEIGHT, text) + (counts.length > 0 ? GAP : 0);
-    if (width + wide > most) break;
-    width += wide;
-    counts.push({ status, text, width: wide });
+  const step = Math.min(STEP_PX, Math.max(4, box.height));
+  const size = Math.min(DOT_PX, step - 1);
+  const across = Math.max(1, Math.floor((box.width + step - size) / step));
+  const rows = Math.max(1, Math.floor((box.height + 2) / step));
+  const own = statusIndex(scene.graph!.nodes[at]!.status);
+  const total = scene.total(at) - 1;
+  let most = across * rows;
+  let rest = '';
+  if (total > most) {
+    setFont(ctx, WEIGHT, palette);
+    const width = widthOf(ctx, `+${short(total)} more`);
+    most = Math.max(0, most - Math.ceil((width + 4) / step));
+    rest = `+${short(total - most)} more`;
   }
-  let x = two ? item.x + 8 : item.x + item.width - 8 - width;
-  const y = two ? middle + 9 : middle;
-  for (const [i, { status, text, width: wide }] of counts.entries()) {
-    const left = x + (i > 0 ? GAP : 0);
-    drawIcon(ctx, status, left, y - ICON / 2, ICON, palette);
-    ctx.fillStyle = faded ? palette.muted : palette.toneText[status]!;
-    ctx.fillText(text, left + ICON + 3, y + 0.5);
-    x += wide;
+  const top = box.y + (rows === 1 ? (box.height - size) / 2 : 0);
+  let n = 0;
+  for (const status of ORDER) {
+    let count = scene.tally(at, status) - (status === own ? 1 : 0);
+    ctx.fillStyle = palette.tone[status]!;
+    ctx.strokeStyle = palette.tone[status]!;
+    ctx.lineWidth = 1.25;
+    ctx.beginPath();
+    for (; count > 0 && n < most; count--, n++) {
+      const x = box.x + (n % across) * step;
+      const y = top + Math.floor(n / across) * step;
+      const inset = status === HOLLOW ? 0.75 : 0;
+      ctx.roundRect(x + inset, y + inset, size - 2 * inset, size - 2 * inset, size / 2);
+    }
+    // What waits is hollow, so colour is not all that tells it from what has ended.
+    if (status === HOLLOW) ctx.stroke();
+    else ctx.fill();
   }
-  ctx.fillStyle = faded ? palette.muted : palette.text;
-  const titleRoom = two ? room : room - width - GAP;
-  ctx.fillText(
-    ellipsis(ctx, WEIGHT, scene.graph!.nodes[item.at]!.title, titleRoom),
-    item.x + 8,
-    two ? middle - 8 : middle + 0.5,
-  );
+  if (rest === '' || box.height < 10) return;
+  ctx.fillStyle = palette.muted;
+  const y = top + Math.floor(most / across) * step + size / 2 + 0.5;
+  ctx.fillText(rest, box.x + (most % across) * step, y);
 }

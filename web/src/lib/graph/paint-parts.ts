@@ -4,7 +4,14 @@ import { ICONS } from '../icons';
 import { NODE_STATUSES, type GraphNode } from '../projection/model';
 import { NODE_LOOKS } from '../status';
 import type { Palette } from './palette';
-import type { Item } from './visible';
+import { titleLines, type Line, type Shared } from './title';
+import { LEAST_FONT_PX, type Item } from './visible';
+
+/** When a frame is drawn, and whether what is active pulses in it. */
+export interface Time {
+  now: number;
+  pulses: boolean;
+}
 
 export interface Marks {
   selected: number;
@@ -13,6 +20,8 @@ export interface Marks {
   absent?: ReadonlySet<number>;
   /** Nodes that have matches below them, and stand out where they stand for their subtree. */
   above?: ReadonlySet<number>;
+  /** Nodes that something else on the page points at. */
+  lit?: ReadonlySet<number>;
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }
@@ -23,7 +32,7 @@ export function rounded(ctx: CanvasRenderingContext2D, item: Item, radius: numbe
 }
 
 export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Palette, marks: Marks): void {
-  const lit = marks.matches?.has(item.at) || (item.bundle && marks.above?.has(item.at));
+  const lit = marks.lit?.has(item.at) || marks.matches?.has(item.at) || (item.bundle && marks.above?.has(item.at));
   if (item.at !== marks.selected && !lit) return;
   ctx.setLineDash([]);
   ctx.strokeStyle = palette.focus;
@@ -33,10 +42,13 @@ export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Pale
   ctx.stroke();
 }
 
+type Measuring = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
+
 /** Caches: measuring text and stroking paths is slow, and every frame needs the same ones. */
 const MOST_KNOWN = 4000;
 const widths = new Map<string, number>();
 const shortened = new Map<string, string>();
+const titles = new Map<string, Line[]>();
 const icons = new Map<string, OffscreenCanvas>();
 
 function remember<T>(known: Map<string, T>, key: string, make: () => T): T {
@@ -101,14 +113,14 @@ export function drawMark(ctx: CanvasRenderingContext2D, item: Item, node: GraphN
 
 /** Sets the font of labels; a weight has three digits. */
 export function setFont(ctx: CanvasRenderingContext2D, weight: number, palette: Palette): void {
-  ctx.font = `${weight} 11px ${palette.font}`;
+  ctx.font = `${weight} ${LEAST_FONT_PX}px ${palette.font}`;
   ctx.textBaseline = 'middle';
   ctx.textAlign = 'left';
 }
 
-/** The width of a short text. The font of this weight must be set. */
-export function widthOf(ctx: CanvasRenderingContext2D, weight: number, text: string): number {
-  return remember(widths, weight + text, () => ctx.measureText(text).width);
+/** The width of a short text in the font that is set. */
+export function widthOf(ctx: Measuring, text: string): number {
+  return remember(widths, `${ctx.font}|${text}`, () => ctx.measureText(text).width);
 }
 
 /** As much of a text as there is room for. The font of this weight must be set. */
@@ -127,4 +139,42 @@ export function ellipsis(ctx: CanvasRenderingContext2D, weight: number, text: st
     }
     return least === 0 ? '' : `${seen.slice(0, least).trimEnd()}…`;
   });
+}
+
+const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;
+
+/** Lines of a title for a room, in the font that is set. */
+export function linesOf(ctx: Measuring, title: string, shared: Shared, room: number, most: number): Line[] {
+  const width = Math.floor(room);
+  const key = `${ctx.font}|${width}|${most}|${shared.before}|${shared.after}|${title.slice(0, 240)}`;
+  const fits = (text: string): boolean => widthOf(ctx, text) <= width;
+  return remember(titles, key, () => titleLines(title, shared, most, fits));
+}
+
+/** Draws lines from a middle line downwards. */
+export function drawLines(
+  ctx: CanvasRenderingContext2D,
+  lines: readonly Line[],
+  at: { x: number; y: number; room: number; height: number },
+  color: string,
+  dimmed: string,
+): void {
+  for (const [i, line] of lines.entries()) {
+    const y = at.y + i * at.height;
+    const whole = line.map((run) => run.text).join('');
+    if (RIGHT_TO_LEFT.test(whole)) {
+      // The browser orders the words, so the line is one text.
+      ctx.direction = 'rtl';
+      ctx.fillStyle = color;
+      ctx.fillText(whole, at.x + Math.min(at.room, widthOf(ctx, whole)), y);
+      ctx.direction = 'ltr';
+      continue;
+    }
+    let x = at.x;
+    for (const { text, dim } of line) {
+      ctx.fillStyle = dim ? dimmed : color;
+      ctx.fillText(text, x, y);
+      x += widthOf(ctx, text);
+    }
+  }
 }

@@ -17,7 +17,26 @@ export interface Palette {
   font: string;
 }
 
+/** A high-contrast theme draws everything in its own few colours; icons and words tell statuses apart. */
+function forced(font: string): Palette {
+  const all = (color: string): string[] => NODE_STATUSES.map(() => color);
+  return {
+    line: 'CanvasText',
+    edge: 'CanvasText',
+    surface: 'Canvas',
+    text: 'CanvasText',
+    muted: 'CanvasText',
+    focus: 'Highlight',
+    tone: all('CanvasText'),
+    toneBg: all('Canvas'),
+    toneText: all('CanvasText'),
+    font,
+  };
+}
+
 export function readPalette(element: HTMLElement): Palette {
+  const font = getComputedStyle(element).fontFamily;
+  if (matchMedia('(forced-colors: active)').matches) return forced(font);
   const probe = document.createElement('span');
   element.append(probe);
   const color = (name: string): string => {
@@ -34,7 +53,7 @@ export function readPalette(element: HTMLElement): Palette {
     tone: NODE_STATUSES.map((s) => color(NODE_LOOKS[s].tone)),
     toneBg: NODE_STATUSES.map((s) => color(`${NODE_LOOKS[s].tone}-bg`)),
     toneText: NODE_STATUSES.map((s) => color(`${NODE_LOOKS[s].tone}-text`)),
-    font: getComputedStyle(element).fontFamily,
+    font,
   };
   probe.remove();
   return palette;

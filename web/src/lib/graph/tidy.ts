@@ -1,41 +1,160 @@
-// Lays out a tree: the root on the left, children to the right of their parent, the first child in its parent's row and
-// the others below it in order of creation, each below the whole subtree of the one before. It is pure, so it runs in
-// the worker and in tests; iterative, so depth is not limited; and O(n).
+// Lays out a tree from left to right: each node in the column after its parent's, parents in the middle of their
+// children, siblings in order of creation. Subtrees are packed: the next one begins where the outline of those above
+// it ends in each column, after Reingold and Tilford ("Tidier Drawings of Trees", 1981). It is pure, so it runs in the
+// worker and in tests; iterative, so depth is not limited; and O(n), because the shorter outline is merged into the
+// longer one.
 //
-// Adding a child moves little: a subtree's shape depends on that subtree alone, and it begins below everything older.
-// So only later siblings (of the child and its ancestors) move, each as a whole, straight up or down. The root, the
-// ancestors and everything older stay where they are. Packing subtrees into each other's gaps, as other layouts do,
-// would save rows in lopsided trees, but a subtree that grows deeper would then move its ancestors.
+// A family of leaves may stand as a grid of several columns, which saves rows. `tidy` makes one layout for a given
+// number of columns; `best` chooses the number by the room there is.
 
 export const CARD_WIDTH = 248;
 export const CARD_HEIGHT = 92;
-export const GAP_X = 72;
+export const GAP_X = 52;
 export const GAP_Y = 20;
-/** Extra space below a subtree. */
+/** Extra space between nodes that are not siblings. */
 export const GAP_FAMILY = 40;
 export const COLUMN = CARD_WIDTH + GAP_X;
+export const ROW = CARD_HEIGHT + GAP_Y;
+/** The most columns of a family of leaves. */
+export const MOST_COLUMNS = 3;
+/** A column narrower than this, in pixels, costs more than a row that is lower. */
+const NARROW_PX = 150;
+
+export interface Layout {
+  /** The top of each node, the root's being 0. */
+  ys: Float64Array;
+  /** The column of each node, the root's being 0. */
+  columns: Int32Array;
+  /** The columns of the grid in which the children of a node stand; 0 for one below the other. */
+  grids: Uint8Array;
+  /** The most columns of a family of leaves that it was made for. */
+  most: number;
+}
+
+/** What a layout must fit into, in pixels. */
+export interface Room {
+  width: number;
+  height: number;
+}
+
+/** An outline by column, the last entry being the root's column. `shift` is to be added to each number. */
+interface Outline {
+  tops: number[];
+  bottoms: number[];
+  shift: number;
+}
 
 /**
- * `parents[i]` is the parent's place in the same list, -1 for the root, and smaller than `i`. Returns the top of each,
- * the root's being 0. The horizontal place follows from the depth.
+ * `parents[i]` is the parent's place in the same list, -1 for the root, and smaller than `i`. `most` is the most
+ * columns of a family of leaves. `cells` may give column and row of each leaf within its family, -1 for none.
  */
-export function tidy(parents: Int32Array): Float64Array {
+export function tidy(parents: Int32Array, most = 1, cells?: Int32Array): Layout {
   const n = parents.length;
   const ys = new Float64Array(n);
-  const heights = new Float64Array(n);
+  const columns = new Int32Array(n);
+  const grids = new Uint8Array(n);
   const { first, next } = siblings(parents);
+  const outlines = new Array<Outline | undefined>(n);
   // Places relative to the parent, bottom-up: a child always stands after its parent in the list.
   for (let i = n - 1; i >= 0; i--) {
-    let below = 0;
-    for (let child = first[i]!; child >= 0; child = next[child]!) {
-      ys[child] = below;
-      below += heights[child]! + (first[child]! < 0 ? GAP_Y : GAP_FAMILY);
-      heights[i] = ys[child]! + heights[child]!;
-    }
-    if (first[i]! < 0) heights[i] = CARD_HEIGHT;
+    const family: number[] = [];
+    for (let child = first[i]!; child >= 0; child = next[child]!) family.push(child);
+    const isFlat = family.length > 0 && family.every((child) => first[child]! < 0);
+    const hasCells = isFlat && cells !== undefined && family.every((child) => cells[2 * child]! >= 0);
+    const wide = hasCells ? 2 : isFlat && family.length > 3 ? Math.min(most, Math.ceil(family.length / 3)) : 1;
+    const outline = wide > 1 ? grid(family, wide, hasCells ? cells : undefined) : stack(family);
+    outline.tops.push(-outline.shift);
+    outline.bottoms.push(CARD_HEIGHT - outline.shift);
+    outlines[i] = outline;
   }
-  for (let i = 1; i < n; i++) ys[i]! += ys[parents[i]!]!;
-  return ys;
+  for (let i = 1; i < n; i++) {
+    ys[i]! += ys[parents[i]!]!;
+    columns[i]! += columns[parents[i]!]! + 1;
+  }
+  return { ys, columns, grids, most };
+
+  /** Places leaves side by side. The column of each is kept relative to the first one. */
+  function grid(family: number[], wide: number, given: Int32Array | undefined): Outline {
+    let rows = 0;
+    let across = 0;
+    for (const [at, child] of family.entries()) {
+      const column = given === undefined ? at % wide : given[2 * child]!;
+      const row = given === undefined ? Math.floor(at / wide) : given[2 * child + 1]!;
+      columns[child] = column;
+      ys[child] = row * ROW;
+      rows = Math.max(rows, row + 1);
+      across = Math.max(across, column + 1);
+    }
+    const middle = ((rows - 1) * ROW) / 2;
+    for (const child of family) ys[child]! -= middle;
+    grids[parents[family[0]!]!] = Math.min(255, across);
+    const top = new Array<number>(across).fill(-middle);
+    return { tops: top, bottoms: top.map((y) => y + rows * ROW - GAP_Y), shift: 0 };
+  }
+
+  /** Places subtrees below each other. */
+  function stack(family: number[]): Outline {
+    let whole: Outline = { tops: [], bottoms: [], shift: 0 };
+    for (const child of family) {
+      const below = outlines[child]!;
+      outlines[child] = undefined;
+      const by = apart(whole, below);
+      ys[child] = by;
+      below.shift += by;
+      whole = merged(whole, below);
+    }
+    const last = family.at(-1);
+    const middle = last === undefined ? 0 : ys[last]! / 2;
+    for (const child of family) ys[child]! -= middle;
+    whole.shift -= middle;
+    return whole;
+  }
+}
+
+/** How far the second outline must be moved down to stand below the first. */
+function apart(above: Outline, below: Outline): number {
+  const common = Math.min(above.tops.length, below.tops.length);
+  let by = 0;
+  for (let c = 1; c <= common; c++) {
+    const gap = c === 1 ? GAP_Y : GAP_FAMILY;
+    const free = above.bottoms[above.bottoms.length - c]! + above.shift + gap;
+    by = Math.max(by, free - below.tops[below.tops.length - c]! - below.shift);
+  }
+  return by;
+}
+
+/** The outline of both, made of the longer one. */
+function merged(above: Outline, below: Outline): Outline {
+  const isLonger = above.tops.length >= below.tops.length;
+  const [whole, other] = isLonger ? [above, below] : [below, above];
+  const by = other.shift - whole.shift;
+  const [into, from] = isLonger ? [whole.bottoms, other.bottoms] : [whole.tops, other.tops];
+  for (let c = 1; c <= from.length; c++) into[into.length - c] = from[from.length - c]! + by;
+  return whole;
+}
+
+/** The layout that shows most in a room, with the fewest columns that do. */
+export function best(parents: Int32Array, room: Room, cells?: Int32Array): Layout {
+  let chosen = tidy(parents, 1, cells);
+  let most = scale(chosen, room);
+  for (let columns = 2; columns <= MOST_COLUMNS && most < 1; columns++) {
+    const other = tidy(parents, columns, cells);
+    const shown = scale(other, room);
+    if (shown > most * 1.1) [chosen, most] = [other, shown];
+  }
+  return chosen;
+}
+
+/** How large the rows are when all of it is shown, 1 at most; less if the columns would be narrow. */
+function scale({ ys, columns }: Layout, { width, height }: Room): number {
+  let [top, bottom, across] = [0, 0, 0];
+  for (let i = 0; i < ys.length; i++) {
+    top = Math.min(top, ys[i]!);
+    bottom = Math.max(bottom, ys[i]!);
+    across = Math.max(across, columns[i]!);
+  }
+  const column = (width / (across * COLUMN + CARD_WIDTH)) * CARD_WIDTH;
+  return Math.min(1, height / (bottom - top + CARD_HEIGHT)) * Math.min(1, (column / NARROW_PX) ** 2);
 }
 
 function siblings(parents: Int32Array): { first: Int32Array; next: Int32Array } {

@@ -1,19 +1,22 @@
-// Chooses what is worth drawing at a zoom: cards, bars, and subtrees drawn as one node.
+// Chooses what is worth drawing at a zoom: cards, chips, and subtrees drawn as one node.
 
 import type { Camera, Size } from './camera';
 import type { Scene } from './scene';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 
-/** From this zoom on nodes are HTML cards; below it they are drawn. */
+/** From this zoom on nodes are HTML cards; below it they are drawn as chips. */
 export const CARD_ZOOM = 0.6;
+/** The smallest text that is drawn, and how high a chip must be for it. */
+export const LEAST_FONT_PX = 11;
+export const CHIP_PX = 14;
 /** Children whose subtrees would be lower than this on the screen are shown as one node. */
-const BUNDLE_PX = 20;
-/** The same for leaves, which are only bars. */
-const ROW_PX = 7;
+const BUNDLE_PX = 17;
 /** The maximum width of a bundle. */
-const WIDEST_PX = 360;
+const WIDEST_PX = 640;
 /** A node with room below it is drawn at least this high. */
 const PARENT_PX = 24;
+/** The space around a family that stands as a grid, in world units. */
+const AROUND = 12;
 
 export interface Item {
   at: number;
@@ -27,7 +30,8 @@ export interface Item {
 }
 
 export interface Link {
-  /** The parent's right edge and the children's left edges, on the screen. */
+  /** The parent, its right edge and the left edges of its children, on the screen. */
+  from: number;
   x1: number;
   y1: number;
   x2: number;
@@ -36,21 +40,30 @@ export interface Link {
   to: number[];
 }
 
+/** A family that stands as a grid. Its one edge leads to the box around it. */
+export interface Grid {
+  parent: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
 export interface View {
   items: Item[];
   links: Link[];
+  grids: Grid[];
 }
 
 export function visible(scene: Scene, camera: Camera, size: Size): View {
-  const items: Item[] = [];
-  const links: Link[] = [];
-  if (scene.count === 0 || scene.graph === undefined) return { items, links };
+  const view: View = { items: [], links: [], grids: [] };
+  if (scene.count === 0 || scene.graph === undefined) return view;
   const { children } = scene.graph.shape;
   const width = CARD_WIDTH * camera.kx;
   const leaf = Math.max(CARD_HEIGHT * camera.k, 3);
-  /** A bundle spans the columns that it hides, which leaves room for its text. */
+  /** A bundle spans the columns that it hides, which leaves room for its dots. */
   const wide = (at: number): number =>
-    Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.graph!.shape.depths[at]!) * COLUMN * camera.kx);
+    Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.columns[at]!) * COLUMN * camera.kx);
   /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
   const high = (at: number): number =>
@@ -59,35 +72,53 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   while (stack.length > 0) {
     const at = stack.pop()!;
     const y = camera.y(scene.y[at]!);
-    const x = camera.x(scene.x(at));
+    const x = camera.x(scene.xs[at]!);
     const height = high(at);
-    const first = Math.min(y, camera.y(scene.top[at]!));
-    const last = Math.max(y, camera.y(scene.bottom[at]!)) + height;
-    if (last < -40 || first > size.height + 40 || x > size.width) continue;
+    const above = Math.min(y, camera.y(scene.top[at]!));
+    const below = Math.max(y, camera.y(scene.bottom[at]!)) + height;
+    if (below < -40 || above > size.height + 40 || x > size.width) continue;
     const parent = scene.isParent(at);
-    const kids = children[at]!;
-    const small =
-      parent && span(at) / scene.openChildren(at) < (scene.flat[at] === 1 ? ROW_PX : BUNDLE_PX) && camera.k < CARD_ZOOM;
+    const least = scene.flat[at] === 1 ? CHIP_PX : BUNDLE_PX;
+    const small = parent && span(at) / scene.rowsBelow(at) < least && camera.k < CARD_ZOOM;
     const bundle = scene.hasChildren(at) && (!parent || small);
+    // A bundle stands in place of all that it hides.
+    const top = small ? above : y;
     const tall = small ? Math.max(span(at) - 3, leaf) : height;
-    if (y + tall > -20 && y < size.height + 20 && x + (small ? wide(at) : width) > 0)
-      items.push({ at, x, y, width: small ? wide(at) : width, height: tall, bundle });
+    if (top + tall > -20 && top < size.height + 20 && x + (small ? wide(at) : width) > 0)
+      view.items.push({ at, x, y: top, width: small ? wide(at) : width, height: tall, bundle });
     if (bundle || !parent) continue;
-    const link: Link = { x1: x + width, y1: y + height / 2, x2: x + width, ys: [], to: [] };
+    const link: Link = { from: at, x1: x + width, y1: y + height / 2, x2: x + width, ys: [], to: [] };
+    const kids = children[at]!;
     for (let c = kids.length - 1; c >= 0; c--) {
       const child = kids[c]!;
       if (child >= scene.count || scene.open[child] === 0) continue;
       stack.push(child);
-      link.x2 = camera.x(scene.x(child));
+      if (scene.grids[at]! > 0) continue;
+      link.x2 = camera.x(scene.xs[child]!);
       const cy = camera.y(scene.y[child]!) + high(child) / 2;
       // Clip edges that end outside the screen.
       if (cy < -2000 || (cy > size.height + 2000 && link.ys.length > 0)) continue;
       link.ys.push(cy);
       link.to.push(child);
     }
-    links.push(link);
+    if (scene.grids[at]! > 0) {
+      const grid = gridOf(at, kids[0]!);
+      view.grids.push(grid);
+      link.x2 = grid.x;
+      link.ys.push(grid.y + grid.height / 2);
+      link.to.push(kids[0]!);
+    }
+    view.links.push(link);
   }
-  return { items, links };
+  return view;
+
+  function gridOf(parent: number, child: number): Grid {
+    const around = Math.max(3, AROUND * camera.k);
+    const x = camera.x(scene.xs[child]!) - around;
+    const y = camera.y(scene.top[parent]!) - around;
+    const across = (scene.grids[parent]! - 1) * COLUMN * camera.kx + width;
+    return { parent, x, y, width: across + 2 * around, height: span(parent) + 2 * around };
+  }
 }
 
 /** The item under a point of the screen. */
