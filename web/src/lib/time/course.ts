@@ -1,0 +1,129 @@
+// The course of a run over its time: how many nodes were active after each event, and what stands out. It grows with
+// the log.
+
+import type { Event } from '../../gen/treeagent/v1/events_pb';
+import { ACTIVE_STATUSES, type NodeStatus } from '../projection/model';
+import { nodeStatus, time } from '../projection/wire';
+
+/** What is stacked, from below: work, planning, and putting results together. */
+export const LAYERS = ['executing', 'planning', 'aggregating'] as const;
+export type Layer = (typeof LAYERS)[number];
+
+export type FlagKind = 'failure' | 'plan' | 'replan' | 'steering' | 'fork';
+
+export interface Flag {
+  seq: number;
+  kind: FlagKind;
+}
+
+/** A time without active nodes is shown as no more than this. */
+const IDLE_MS = 2_000;
+
+const LAYER_OF: Partial<Record<NodeStatus, number>> = { executing: 0, planning: 1, delegating: 1, aggregating: 2 };
+
+const STEERING = new Set([
+  'guidanceAdded',
+  'planEdited',
+  'nodePaused',
+  'nodeResumed',
+  'nodeStopped',
+  'nodeReopened',
+  'budgetSet',
+  'reviewRequested',
+]);
+
+/** The flag of an event; undefined for one that does not stand out. */
+function flagOf({ body }: Event): FlagKind | undefined {
+  if (body.case === 'nodeFailed' || body.case === 'budgetExhausted') return 'failure';
+  if (body.case === 'planCreated') return body.value.version > 1 ? 'replan' : 'plan';
+  if (body.case === 'replanRequested') return 'replan';
+  if (body.case === 'runForked') return 'fork';
+  return body.case !== undefined && STEERING.has(body.case) ? 'steering' : undefined;
+}
+
+export class Course {
+  /** When each event happened, and where it stands: milliseconds since the first one, with idle times cut short. */
+  readonly #times: number[] = [];
+  readonly #places: number[] = [];
+  /** Active nodes after each event, by layer. */
+  readonly #counts: number[][] = [[], [], []];
+  readonly #statuses = new Map<string, number>();
+  readonly #now = [0, 0, 0];
+  readonly flags: Flag[] = [];
+  /** The most nodes that were active at once. */
+  most = 0;
+
+  /** The number of events. */
+  get size(): number {
+    return this.#times.length;
+  }
+
+  /** Adds the next event. */
+  add(event: Event): void {
+    const last = this.#times.length - 1;
+    const at = Math.max(time(event.timestamp), this.#times[last] ?? 0);
+    this.#places.push(last < 0 ? 0 : this.#places[last]! + this.#shown(at - this.#times[last]!));
+    this.#times.push(at);
+    this.#follow(event);
+    for (const [layer, counts] of this.#counts.entries()) counts.push(this.#now[layer]!);
+    this.most = Math.max(this.most, this.#active);
+    const kind = flagOf(event);
+    if (kind !== undefined) this.flags.push({ seq: this.#times.length, kind });
+  }
+
+  get #active(): number {
+    return this.#now[0]! + this.#now[1]! + this.#now[2]!;
+  }
+
+  #shown(passed: number): number {
+    return this.#active > 0 ? passed : Math.min(passed, IDLE_MS);
+  }
+
+  #follow({ nodeId, body }: Event): void {
+    let status: NodeStatus | undefined;
+    if (body.case === 'nodeStatus') status = nodeStatus(body.value.status);
+    else if (body.case === 'nodeCompleted') status = 'completed';
+    else if (body.case === 'nodeFailed') status = 'failed';
+    else return;
+    const before = this.#statuses.get(nodeId);
+    if (before !== undefined) this.#now[before]! -= 1;
+    const layer = ACTIVE_STATUSES.has(status) ? LAYER_OF[status] : undefined;
+    if (layer === undefined) this.#statuses.delete(nodeId);
+    else {
+      this.#now[layer]! += 1;
+      this.#statuses.set(nodeId, layer);
+    }
+  }
+
+  /** When an event happened, in milliseconds since 1970. */
+  time(seq: number): number {
+    return this.#times[Math.min(Math.max(1, seq), this.size) - 1] ?? 0;
+  }
+
+  /** Where an event stands. */
+  place(seq: number): number {
+    return this.#places[Math.min(Math.max(1, seq), this.size) - 1] ?? 0;
+  }
+
+  /** Where the end stands: the last event, or `now` while nodes are active. */
+  end(now: number): number {
+    if (this.size === 0) return 1;
+    const since = Math.max(0, now - this.#times.at(-1)!);
+    return Math.max(1, this.#places.at(-1)! + (this.#active > 0 ? since : 0));
+  }
+
+  count(layer: number, seq: number): number {
+    return this.#counts[layer]![Math.min(Math.max(1, seq), this.size) - 1] ?? 0;
+  }
+
+  /** The last event that stands no later than a place; 0 if there is none. */
+  seqAt(place: number): number {
+    let [least, most] = [0, this.size];
+    while (least < most) {
+      const middle = (least + most + 1) >> 1;
+      if (this.#places[middle - 1]! <= place) least = middle;
+      else most = middle - 1;
+    }
+    return least;
+  }
+}
