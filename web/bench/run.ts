@@ -149,7 +149,7 @@ export async function main(): Promise<void> {
     while (long.head < 50_000) long.status(0, long.head % 2 === 0 ? NodeStatus.EXECUTING : NodeStatus.WAITING);
     gateway.add(long);
     const log = await browser.newPage({ viewport: { width: 1440, height: 900 } });
-    await log.goto(`${url}/runs/${long.run}?side=events&node=${nodeId(0)}`);
+    await log.goto(`${url}/runs/${long.run}?view=time&node=${nodeId(0)}`);
     await log.waitForFunction(
       () => Number(document.querySelector('[data-testid=event-rows]')?.getAttribute('data-count')) === 50_000,
       undefined,

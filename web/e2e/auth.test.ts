@@ -42,7 +42,7 @@ describe('a gateway that requires tokens', () => {
 
   it('lets a page continue without a gap, with a new token after the old one has expired', async () => {
     const run = await gateway.run('Watched for long', 'scripted:fanout=3,depth=2,latency_ms=3000');
-    const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=time`);
     await signIn(page, issuer.token('ann', 6));
     await connection(page, 'live');
     await treeItem(page, /^Watched for long/).waitFor();

@@ -217,7 +217,7 @@ describe('footnotes', () => {
     const run = new Cited(300, TEXT);
     gateway.citations.length = 0;
     run.cite('The tide comes twice.', QUOTE, LONG);
-    const page = await run.open(`&list=documents&side=document&document=${run.document}`);
+    const page = await run.open(`&view=documents&document=${run.document}`);
     const text = page.getByTestId('document-panel').locator('.md');
     const notes = text.getByRole('region', { name: 'Footnotes' });
     await notes.getByRole('link', { name: 'A long source' }).waitFor();
@@ -245,7 +245,7 @@ describe('footnotes', () => {
     gateway.citations.length = 0;
     run.cite('The tide comes twice.', QUOTE, LONG);
     run.cite('It said so.', 'Never said.');
-    const page = await run.open(`&list=documents&side=document&document=${run.document}`);
+    const page = await run.open(`&view=documents&document=${run.document}`);
     const panel = page.getByTestId('document-panel');
     await panel.locator('mark').getByText('It said so.').waitFor();
     await panel.getByRole('link', { name: 'A long source' }).click();

@@ -4,12 +4,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
 import { Issuer } from './issuer';
-import { close, connection, open, shownSeq, signIn, treeItem, until } from './page';
+import { close, connection, copyAs, open, shownSeq, signIn, treeItem, until } from './page';
 import { Proxy } from './proxy';
 import { Shell } from './shell';
 
@@ -35,34 +35,29 @@ afterAll(async () => {
   await shell.close();
 });
 
-async function copied(page: Page, where: Locator, form: string): Promise<string> {
-  await where.locator(`[data-copy="${form}"]`).first().click();
-  return page.evaluate(() => navigator.clipboard.readText());
-}
-
 describe('copying', () => {
   it('gives a run', async () => {
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await connection(page, 'ended');
-    const panel = page.getByTestId('run-overview');
-    const json = JSON.parse(await copied(page, panel, 'JSON')) as GraphJson;
+    const json = JSON.parse(await copyAs(page, 'JSON')) as GraphJson;
     expect(json.nodes.map((n) => [n.id, n.status])).toEqual(graph.nodes.map((n) => [n.id, n.status]));
-    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({ graph: { runId: run } });
-    expect(await shell.run(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(run);
-    await page.goto(await copied(page, panel, 'URL'));
+    expect(JSON.parse(await shell.run(await copyAs(page, 'grpcurl')))).toMatchObject({ graph: { runId: run } });
+    expect(await shell.run(`${await copyAs(page, 'CLI')} -o jsonl`)).toContain(run);
+    await page.goto(await copyAs(page, 'URL'));
+    await page.getByRole('button', { name: 'Graph', exact: true }).click();
     await treeItem(page, /^Copy what/).waitFor();
     // As it was, too.
     const then = (await shownSeq(page)) - 5;
     await page.getByLabel('Event of the run').fill(String(then));
     await page.getByTestId('moment').waitFor();
-    expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ seq: then });
-    expect(JSON.parse(await shell.run(await copied(page, panel, 'grpcurl')))).toMatchObject({
+    expect(JSON.parse(await copyAs(page, 'JSON'))).toMatchObject({ seq: then });
+    expect(JSON.parse(await shell.run(await copyAs(page, 'grpcurl')))).toMatchObject({
       graph: { seq: String(then) },
     });
-    expect(JSON.parse(await shell.run(`${await copied(page, panel, 'CLI')} --format json`))).toMatchObject({
+    expect(JSON.parse(await shell.run(`${await copyAs(page, 'CLI')} --format json`))).toMatchObject({
       seq: then,
     });
-    await page.goto(await copied(page, panel, 'URL'));
+    await page.goto(await copyAs(page, 'URL'));
     await until(
       () => shownSeq(page),
       (seq) => seq === then,
@@ -77,13 +72,13 @@ describe('copying', () => {
     await treeItem(page, /^s1,/).click();
     const panel = page.getByTestId('node-panel');
     const id = (await panel.getAttribute('data-panel-node'))!;
-    expect(JSON.parse(await copied(page, panel, 'JSON'))).toMatchObject({ id, title: 's1', status: 'completed' });
-    expect(await shell.run(await copied(page, panel, 'grpcurl'))).toContain(id);
-    expect(await shell.run(`${await copied(page, panel, 'CLI')} -o jsonl`)).toContain(`"nodeId":"${id}"`);
+    expect(JSON.parse(await copyAs(page, 'JSON', panel))).toMatchObject({ id, title: 's1', status: 'completed' });
+    expect(await shell.run(await copyAs(page, 'grpcurl', panel))).toContain(id);
+    expect(await shell.run(`${await copyAs(page, 'CLI', panel)} -o jsonl`)).toContain(`"nodeId":"${id}"`);
     const head = await shownSeq(page);
     await page.getByLabel('Event of the run').fill(String(head - 2));
     await page.waitForURL(/seq=/);
-    const url = await copied(page, panel, 'URL');
+    const url = await copyAs(page, 'URL', panel);
     await page.goto(url);
     await page.locator(`[data-panel-node="${id}"]`).waitFor();
     expect(await shownSeq(page)).toBe(head - 2);
@@ -91,21 +86,21 @@ describe('copying', () => {
   });
 
   it('gives an event', async () => {
-    const page = await open(browser, `${gateway.url}/runs/${run}?side=events&type=tree.tool_call_requested`);
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=time&type=tree.tool_call_requested`);
     await connection(page, 'ended');
     const row = page.getByTestId('event-rows').locator('.event').first();
     await row.click();
     const seq = Number(await row.getAttribute('data-seq'));
     const detail = page.locator('.detail');
-    expect(JSON.parse(await copied(page, detail, 'JSON'))).toMatchObject({ runId: run, seq: String(seq) });
-    expect(JSON.parse(await shell.run(await copied(page, detail, 'grpcurl')))).toMatchObject({
+    expect(JSON.parse(await copyAs(page, 'JSON', detail))).toMatchObject({ runId: run, seq: String(seq) });
+    expect(JSON.parse(await shell.run(await copyAs(page, 'grpcurl', detail)))).toMatchObject({
       events: [{ seq: String(seq) }],
     });
-    expect(JSON.parse(await shell.run(await copied(page, detail, 'CLI')))).toMatchObject({
+    expect(JSON.parse(await shell.run(await copyAs(page, 'CLI', detail)))).toMatchObject({
       seq,
       type: 'tree.tool_call_requested',
     });
-    const url = await copied(page, detail, 'URL');
+    const url = await copyAs(page, 'URL', detail);
     await page.goto(url);
     await until(
       () => shownSeq(page),
@@ -122,18 +117,19 @@ describe('copying', () => {
     await treeItem(page, /^s0,/).click();
     const panel = page.getByTestId('node-panel');
     const body = page.locator('[role=tabpanel]');
-    for (const [tab, text] of [
+    for (const [tab, words] of [
       ['Scratchpad', 'scripted: executed'],
       ['Result', 'Result of s0.'],
     ] as const) {
       await page.getByRole('tab', { name: tab }).click();
       if (tab === 'Result') await panel.getByRole('button', { name: 'Read' }).click();
       await body.getByText('written').waitFor();
-      const forms = body.locator('[role=group]').last();
-      expect((JSON.parse(await copied(page, forms, 'JSON')) as { body: string }).body).toContain(text);
-      expect(await shell.run(await copied(page, forms, 'grpcurl'))).toContain(text);
-      expect(await shell.run(await copied(page, forms, 'CLI'))).toContain(text);
-      const url = await copied(page, forms, 'URL');
+      // The first menu of a result is that of the result itself.
+      const text = body.locator('.menu').last();
+      expect((JSON.parse(await copyAs(page, 'JSON', text)) as { body: string }).body).toContain(words);
+      expect(await shell.run(await copyAs(page, 'grpcurl', text))).toContain(words);
+      expect(await shell.run(await copyAs(page, 'CLI', text))).toContain(words);
+      const url = await copyAs(page, 'URL', text);
       await page.goto(url);
       await page.getByRole('tab', { name: tab, selected: true }).waitFor();
     }
@@ -173,11 +169,10 @@ describe('copying with a token', () => {
     const page = await open(browser, `${address()}/runs/${id}`, { ignoreHTTPSErrors: true });
     await signIn(page, token);
     await connection(page, 'ended');
-    const panel = page.getByTestId('run-overview');
     for (const form of ['grpcurl', 'CLI']) {
-      const line = await copied(page, panel, form);
+      const line = await copyAs(page, form);
       expect(line).not.toContain(token);
-      await panel.getByRole('status').filter({ hasText: 'TREE_AGENT_TOKEN_FILE' }).waitFor({ state: 'attached' });
+      await page.getByTestId('toast').getByText('TREE_AGENT_TOKEN_FILE').waitFor();
       expect(await shell.run(line, env)).toContain('Only for those who may');
     }
     await close(page);

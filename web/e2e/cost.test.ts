@@ -2,13 +2,13 @@
 // page. A real gateway, which takes the fake model for Anthropic's.
 
 import { readFileSync } from 'node:fs';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AnthropicServer } from './anthropic';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel, plan, verified } from './language-model';
-import { close, connection, open, shownSeq, treeItem, until } from './page';
+import { close, connection, copyAs, details, open, shownSeq, treeItem, until } from './page';
 import type { Tokens } from './wires';
 
 const MODEL = 'anthropic:claude-sonnet-5';
@@ -112,11 +112,11 @@ describe('what a model with a price costs', () => {
     expect([...asked]).toEqual([MODEL.split(':')[1]]);
 
     // The whole run: beside its budget, and to the millionth.
-    const overview = page.getByTestId('run-overview');
-    expect(await overview.getByTestId('cost').innerText()).toBe(dollars(total));
+    const overview = await details(page);
+    const costs = (of: Locator): Promise<string[]> => of.locator('[data-usage=costMicros] td').allInnerTexts();
+    expect(await costs(overview)).toEqual([dollars(total)]);
     await overview.getByLabel(`Cost: ${dollars(total)} of $0.900`).waitFor();
-    await overview.locator('[data-copy="JSON"]').first().click();
-    const shown = JSON.parse(await page.evaluate(() => navigator.clipboard.readText())) as {
+    const shown = JSON.parse(await copyAs(page, 'JSON')) as {
       nodes: { title: string; usage: object; subtreeUsage: object }[];
     };
 
@@ -164,10 +164,10 @@ describe('what a model with a price costs', () => {
     const panel = page.getByTestId('node-panel');
     await treeItem(page, new RegExp(`^What does the tide cost`)).click();
     await panel.getByRole('heading', { name: OBJECTIVE }).waitFor();
-    expect(await panel.getByTestId('cost').allInnerTexts()).toEqual([dollars(root), dollars(total)]);
+    expect(await costs(panel)).toEqual([dollars(root), dollars(total)]);
     await treeItem(page, /^Price the tide/).click();
     await panel.getByRole('heading', { name: PARTS[1]! }).waitFor();
-    expect(await panel.getByTestId('cost').allInnerTexts()).toEqual([dollars(parts[1]!)]);
+    expect(await costs(panel)).toEqual([dollars(parts[1]!)]);
     await panel.getByText((3_543 + 5_001 + 7_879).toLocaleString('en'), { exact: true }).waitFor();
     await panel.getByTitle(`${(333 + 1 + 7_778).toLocaleString('en')} of them cached`).waitFor();
 

@@ -70,7 +70,7 @@ describe('the documents of a run', () => {
       return found === undefined ? 0 : 1 + depth(found.parentId);
     };
     expect(documents.filter((d) => !d.parentId).map((d) => d.kind)).toEqual(['DOCUMENT_KIND_WORKSPACE']);
-    const page = await open(browser, `${gateway.url}/runs/${done}?list=documents`);
+    const page = await open(browser, `${gateway.url}/runs/${done}?view=documents`);
     await connection(page, 'ended');
     const shown = await until(
       () => rows(page),
@@ -88,7 +88,7 @@ describe('the documents of a run', () => {
     const pad = documents.find((d) => d.kind === 'DOCUMENT_KIND_SCRATCHPAD' && d.title === 's0.s0')!;
     const page = await open(
       browser,
-      `${gateway.url}/runs/${done}?list=documents&side=document&document=${pad.documentId}`,
+      `${gateway.url}/runs/${done}?view=documents&document=${pad.documentId}`,
     );
     await connection(page, 'ended');
     const panel = page.getByTestId('document-panel');
@@ -137,7 +137,7 @@ describe('the documents of a run', () => {
 
   it('appear while the run is at work, and read on their node', async () => {
     const run = await gateway.run('Write for a while', 'scripted:fanout=3,depth=1,latency_ms=4000,notes=10');
-    const page = await open(browser, `${gateway.url}/runs/${run}?list=documents`);
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=documents`);
     await treeItem(page, /^Write for a while, Workspace/).waitFor();
     await treeItem(page, /^s2, Scratchpad, \S/).click();
     await page

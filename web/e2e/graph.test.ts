@@ -161,7 +161,7 @@ describe('a card', () => {
     }
   });
 
-  it('shows the running tool, its role and its band', async () => {
+  it('says what it does, its role and its band', async () => {
     const run = await gateway.run('Use a tool', 'scripted:fanout=2,depth=1,bands=2,tools=1');
     await until(
       () => gateway.graph(run),
@@ -174,12 +174,12 @@ describe('a card', () => {
       .slice(-2);
     const page = await open(browser, `${gateway.url}/runs/${run}?seq=${asked!.seq}`);
     const card = page.locator(`[data-card="${step.id}"]`);
-    await card.getByText('TOOL: list_documents [RUNNING]').waitFor();
-    await card.getByText('E', { exact: true }).waitFor();
+    await card.getByText('listing documents', { exact: true }).waitFor();
+    await card.getByText('Executor', { exact: true }).waitFor();
     await card.getByText('B2', { exact: true }).waitFor();
-    await page.locator('[data-card]').filter({ hasText: 'Use a tool' }).getByText('P', { exact: true }).waitFor();
+    await page.locator('[data-card]').filter({ hasText: 'Use a tool' }).getByText('Planner', { exact: true }).waitFor();
     for (let seq = asked!.seq; seq < answered!.seq; seq++) await page.keyboard.press(']');
-    await card.getByText('TOOL: list_documents [OK]').waitFor();
+    await card.getByText('listing documents').waitFor({ state: 'detached' });
     await close(page);
   });
 });
@@ -298,7 +298,7 @@ describe('the layout', () => {
       (n) => n === 4,
       'the tree is whole',
     );
-    await page.getByText('TOOL: list_documents [OK]').first().waitFor();
+    await page.getByTestId('phrase').filter({ hasText: 'works alone: a small task' }).first().waitFor();
     await page.locator('.pulse[data-status=executing]').first().waitFor();
     expect(await page.locator('.pulse[data-status=waiting]').count()).toBe(0);
     const before = (await asked()).length;
@@ -397,10 +397,10 @@ describe('live events', () => {
     await treeItem(page, /^Part 1,/).click();
     await page.keyboard.press('t');
     await page.keyboard.press('ArrowLeft');
+    await page.getByTestId('graph').hover();
+    await page.mouse.wheel(0, -700);
     await treeItem(page, /^Part 2,/).click();
     await page.getByTestId('node-panel').getByRole('heading', { name: 'Part 2' }).waitFor();
-    await page.getByTestId('graph').hover();
-    await page.mouse.wheel(0, -200);
     const scroll = async (of: Locator, by: number): Promise<void> => {
       await of.hover();
       await page.mouse.wheel(0, by);

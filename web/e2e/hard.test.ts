@@ -105,7 +105,7 @@ describe('a flood', () => {
     const run = await gateway.run('Flood the page', 'scripted:fanout=21,depth=3', ...wide);
     const graph = await ended(run);
     expect(graph.seq).toBeGreaterThan(100_000);
-    const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=time`);
     await until(
       () => shownSeq(page),
       (seq) => seq === graph.seq,
@@ -120,7 +120,7 @@ describe('a flood', () => {
       120_000,
     );
     expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(5000);
-    await page.locator('header').getByText(graph.nodes.length.toLocaleString('en'), { exact: true }).waitFor();
+    await page.getByTestId('facts').getByText(`${graph.nodes.length.toLocaleString('en')} nodes`).waitFor();
     const leaf = graph.nodes.at(-1)!;
     await page.goto(`${gateway.url}/runs/${run}?node=${leaf.id}`);
     await page
@@ -207,7 +207,7 @@ describe('a tree beyond all budgets', () => {
       const created = tree.filter((event) => event.type === 'tree.node_created');
       const page = await open(browser, `${gateway.url}/runs/${tree[0]!.runId}`);
       await connection(page, 'ended');
-      await page.locator('header').getByText(created.length.toLocaleString('en'), { exact: true }).waitFor();
+      await page.getByTestId('facts').getByText(`${created.length.toLocaleString('en')} nodes`).waitFor();
       await page.keyboard.press('0');
       await drawn(page);
       expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(20_000);

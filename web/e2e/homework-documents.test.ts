@@ -157,7 +157,7 @@ describe('the documents of homework', () => {
     const work = new Homework(701);
     const task = work.task('storage', 1, 'Look at storage');
     work.note(task, 'storage', 'pages are 8 KiB\n');
-    const page = await open(browser, `${url}/runs/${work.log.run}?list=documents`);
+    const page = await open(browser, `${url}/runs/${work.log.run}?view=documents`);
     await connection(page, 'live');
     await treeItem(page, /^Look at storage,/).click();
     const panel = page.getByTestId('document-panel');
@@ -198,7 +198,7 @@ describe('the documents of homework', () => {
     work.log.end();
     const page = await open(
       browser,
-      `${url}/runs/${work.log.run}?list=documents&side=document&document=${work.id('storage')}&seq=${early}`,
+      `${url}/runs/${work.log.run}?view=documents&document=${work.id('storage')}&seq=${early}`,
     );
     const panel = page.getByTestId('document-panel');
     await panel.getByText('the beginning').waitFor();
@@ -227,7 +227,7 @@ describe('the documents of homework', () => {
   it('have versions, if they are replaced: the plan', async () => {
     const work = new Homework(703);
     work.plan(1, '# First plan\n\nLook at storage.');
-    const page = await open(browser, `${url}/runs/${work.log.run}?list=documents`);
+    const page = await open(browser, `${url}/runs/${work.log.run}?view=documents`);
     await connection(page, 'live');
     await treeItem(page, /^Plan:/).click();
     const panel = page.getByTestId('document-panel');
@@ -308,7 +308,7 @@ describe('a run with thousands of documents', () => {
       );
     }
     log.end();
-    const page = await open(browser, `${url}/runs/${log.run}?list=documents`);
+    const page = await open(browser, `${url}/runs/${log.run}?view=documents`);
     await until(
       () => page.getByTestId('document-tree').getAttribute('data-count'),
       (n) => n === String(MANY + 1),

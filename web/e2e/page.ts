@@ -1,12 +1,12 @@
 // Helpers for pages under test.
 
 import { fromBinary } from '@bufbuild/protobuf';
-import type { Browser, BrowserContext, BrowserContextOptions, Page, Request } from 'playwright-core';
+import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page, Request } from 'playwright-core';
 import { expect } from 'vitest';
 import { WatchRunRequestSchema } from '../src/gen/treeagent/v1/run_service_pb';
 
 /** How long to wait for anything. Machines that run tests are busy. */
-const PATIENCE_MS = 50_000;
+const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 50_000);
 
 export const WIDE = { width: 1440, height: 900 };
 
@@ -38,8 +38,33 @@ export async function openIn(
     if (m.type() === 'error' && !m.text().includes('Failed to load resource')) page.problems.push(m.text());
   });
   await before?.(page);
-  await page.goto(url);
+  await page.goto(inGraph(url));
   return page;
+}
+
+/** The page of a run opens with its graph, unless the address names a view; by itself it shows the answer at the end. */
+function inGraph(url: string): string {
+  if (!/\/runs\/[^/?]+/.test(url) || /[?&]view=/.test(url)) return url;
+  return `${url}${url.includes('?') ? '&' : '?'}view=graph`;
+}
+
+/** Opens what there is to know about the run as a whole. */
+export async function details(page: Page): Promise<Locator> {
+  const shown = page.getByTestId('run-overview');
+  if ((await shown.count()) === 0) await page.getByRole('button', { name: 'Details', exact: true }).click();
+  await shown.waitFor();
+  return shown;
+}
+
+/** Copies a form of what a part of the page shows; without a part, of the run. */
+export async function copyAs(page: Page, form: string, where?: Locator): Promise<string> {
+  const menu = where?.getByRole('button', { name: 'Copy as', exact: true }).first();
+  const before = 'nothing has been copied';
+  await page.evaluate((text) => navigator.clipboard.writeText(text), before);
+  await (menu ?? page.getByRole('button', { name: 'More about this run' })).click();
+  await (where ?? page).locator(`[data-copy="${form}"]`).first().click();
+  const read = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
+  return until(read, (text) => text !== before, `${form} is copied`);
 }
 
 export async function close(page: Page & { problems: string[] }): Promise<void> {

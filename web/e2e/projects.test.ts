@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
-import { close, open, treeItem, until } from './page';
+import { close, copyAs, open, treeItem, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -129,8 +129,7 @@ describe('a project', () => {
     const shown = page.getByTestId('project-document');
     await shown.getByText('Nobody had seen the regolith there.').waitFor();
     await treeItem(page, /^dark & cold\.md/).waitFor();
-    await shown.locator('[data-copy="URL"]').click();
-    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    const copied = await copyAs(page, 'URL', shown);
     await page.goto(copied);
     await shown.getByText('Nobody had seen the regolith there.').waitFor();
     await page.goto(url('Coast', { path: 'moon' }));

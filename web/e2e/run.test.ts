@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, drawn, open, shownSeq, treeItem, treeOf, until } from './page';
+import { close, connection, copyAs, drawn, open, shownSeq, treeItem, treeOf, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -15,8 +15,7 @@ let done: string;
 
 /** The whole graph as the page shows it, and as the server has it at `seq`. */
 async function whole(page: Page, run: string, seq: number): Promise<[unknown, unknown]> {
-  await page.getByTestId('run-overview').locator('[data-copy="JSON"]').click();
-  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  const copied = await copyAs(page, 'JSON');
   return [JSON.parse(copied), graphOf(await gateway.cli('graph', run, '--format', 'json', '--at', String(seq)))];
 }
 
@@ -249,7 +248,7 @@ describe('time', () => {
 
 describe('the event log', () => {
   it('is filtered by type and by node', async () => {
-    const page = await open(browser, `${gateway.url}/runs/${done}?side=events`);
+    const page = await open(browser, `${gateway.url}/runs/${done}?view=time`);
     await ended(page);
     const rows = page.getByTestId('event-rows');
     const count = async (): Promise<number> => Number(await rows.getAttribute('data-count'));

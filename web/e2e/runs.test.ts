@@ -9,7 +9,7 @@ import { duration } from '../src/lib/format';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
-import { close, hide, open, show, until } from './page';
+import { close, details, hide, open, show, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -241,7 +241,7 @@ describe('the list of runs', () => {
     await page.waitForURL('**/runs/*');
     const run = page.url().split('/').at(-1)!;
     await page.getByRole('heading', { level: 1, name: 'Two coasts' }).waitFor();
-    await page.getByTestId('run-overview').getByRole('link', { name: 'team=sea' }).click();
+    await (await details(page)).getByRole('link', { name: 'team=sea' }).click();
     await page.waitForURL('**/runs?label=team%3Dsea');
     const row = page.locator(`[data-run-id="${run}"]`);
     await until(

@@ -73,6 +73,7 @@ describe('a run', () => {
       await page.getByRole('button', { name: 'Try now' }).waitFor();
       await found();
       await connection(page, 'ended');
+      await page.keyboard.press('t');
       await treeItem(page, /^s0,/).waitFor();
       await close(page);
     },
@@ -81,6 +82,7 @@ describe('a run', () => {
   it.each([1440, 360])('shows at %d px that it waits for its first node', async (width) => {
     const page = await open(browser, `${gateway.url}/runs/${done}?seq=1`, { viewport: { width, height: 740 } });
     await page.getByText('Waiting for the first node').waitFor();
+    await page.keyboard.press('t');
     for (let seq = 1; (await page.getByRole('treeitem').count()) === 0 && seq < 10; seq++)
       await page.keyboard.press(']');
     await treeItem(page, /^Have all kinds/).waitFor();
@@ -146,10 +148,11 @@ describe('a node', () => {
     await page.getByRole('button', { name: 'One event back' }).click();
     await page.getByText('The node did not exist yet at this moment of the run').waitFor();
     await page.getByRole('button', { name: 'Back to live' }).click();
-    await panel.getByRole('heading', { name: 's1' }).waitFor();
+    await panel.getByRole('heading', { name: 's1', level: 2 }).waitFor();
     await page.keyboard.press('e');
     await page.getByLabel('Event type').selectOption('tree.tool_call_requested');
     await page.getByText('No matching events').waitFor();
+    await page.keyboard.press('e');
     await page.getByRole('searchbox').fill('nothing has this');
     await page.getByTestId('match-count').filter({ hasText: '0 matches' }).waitFor();
     await close(page);

@@ -115,22 +115,21 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     );
 
     await hand.press(page, '[data-testid=run-commands] [data-command=pause]');
-    expect(await confirm(page, hand)).toMatch(/Concerns 1 node, no calls; reuses 0\./);
+    await page.getByTestId('toast').getByText('The run is paused.').waitFor();
     await second.getByRole('banner').locator('.pill', { hasText: 'Paused' }).waitFor();
     await notice(second, /Walk around the island .* paused by /);
     await treeItem(second, /^Walk around the island .*, Waiting, planner, paused/).waitFor();
     await treeItem(second, /^North shore, Executing, executor, paused above/).waitFor();
     await hand.press(page, '[data-testid=run-commands] [data-command=resume]');
-    await confirm(page, hand);
     await second.getByRole('banner').locator('.pill', { hasText: 'Running' }).waitFor();
 
     await hand.choose(page, /^South shore/);
-    await hand.press(page, '[data-testid=node-commands] [data-command=pause]');
+    await hand.press(page, '[data-testid=node-commands] [aria-label="More commands"]');
+    await hand.press(page, '[data-testid=node-commands] [data-command=ask-pause]');
     await hand.tick(page.getByRole('dialog').getByRole('checkbox', { name: /^Stop calls in flight/ }));
     await confirm(page, hand);
     await treeItem(second, /^South shore, .*, paused$/).waitFor();
     await hand.press(page, '[data-testid=node-commands] [data-command=resume]');
-    await confirm(page, hand);
     await treeItem(second, /^South shore, Executing, executor$/).waitFor();
 
     await hand.choose(page, /^North shore/);
@@ -202,7 +201,13 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await second.getByTestId('lease').waitFor();
     expect(await second.getByTestId('lease').innerText()).toMatch(/ of 900K$/i);
 
+    // Stopped at once, it can be taken back; discarding asks.
     await hand.press(page, '[data-testid=node-commands] [data-command=stop]');
+    await treeItem(second, /^South shore, Executing, executor, paused$/).waitFor();
+    await hand.press(page, '[data-testid=toast] button');
+    await treeItem(second, /^South shore, Executing, executor$/).waitFor();
+    await hand.press(page, '[data-testid=node-commands] [aria-label="More commands"]');
+    await hand.press(page, '[data-testid=node-commands] [data-command=ask-stop]');
     await hand.tick(page.getByRole('dialog').getByRole('radio', { name: /^Discard/ }));
     await confirm(page, hand);
     await treeItem(second, /^South shore, Cancelled, executor, stopped/).waitFor();
@@ -256,10 +261,24 @@ it('the dialog that a key opens stays when the one before says that it was close
         const guide = document.querySelector<HTMLDialogElement>('dialog[open]');
         guide?.addEventListener('close', () => setTimeout(said));
         guide?.close();
-        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'p', bubbles: true }));
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'x', bubbles: true }));
       }),
   );
-  expect(await page.getByRole('dialog', { name: 'Pause this run?' }).count()).toBe(1);
+  expect(await page.getByRole('dialog', { name: 'Stop this run?' }).count()).toBe(1);
   await close(page);
   release();
+});
+
+it('a branch that was stopped is stopped for good when nobody takes it back', async () => {
+  hold();
+  const run = await gateway.run('Walk and turn back', 'llm');
+  const page = await open(browser, `${gateway.url}/runs/${run}`);
+  await treeItem(page, /^South shore, Executing/).click();
+  await page.locator('[data-testid=node-commands] [data-command=stop]').click();
+  await treeItem(page, /^South shore, Executing, executor, paused$/).waitFor();
+  // Another message takes the place of the one that offers to undo it.
+  await page.keyboard.press('p');
+  await treeItem(page, /^South shore, .*, stopped$/).waitFor();
+  release();
+  await close(page);
 });

@@ -43,7 +43,7 @@ const statuses = (graph: GraphJson): Record<string, string> =>
 describe('the event log of an active run', () => {
   it('follows the tail, stops when the user scrolls up and says how many are new, and follows again', async () => {
     const run = await gateway.run('Talk a lot', 'scripted:fanout=4,depth=1,latency_ms=6000,notes=60');
-    const page = await open(browser, `${gateway.url}/runs/${run}?side=events`);
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=time`);
     await connection(page, 'live');
     const rows = page.getByTestId('event-rows');
     const look = () =>
@@ -345,7 +345,7 @@ describe('finding', () => {
       'node=',
       `seq=${head - 20}`,
       'tab=timeline',
-      'side=events',
+      'view=time',
       'type=tree.node_status',
       'events=node',
     ])

@@ -80,7 +80,7 @@ export async function main(): Promise<void> {
         url: run(failing),
         act: async (p) => (await p.keyboard.press('f'), await p.keyboard.press('n')),
       },
-      { name: 'time-travel', url: run(failing, '?seq=90&side=events') },
+      { name: 'time-travel', url: run(failing, '?seq=90&view=time') },
       { name: 'nodes-1000', url: `${made}/runs/${runId(1)}`, act: async (p) => p.keyboard.press('0') },
       {
         name: 'nodes-1000-dark',

@@ -61,7 +61,8 @@ describe('what siblings share', () => {
 describe('words for people', () => {
   it.each([
     ['leaf_decision:direct', 'works alone: a small task'],
-    ['guard:maxDepth', 'cut by the depth that is allowed'],
+    ['guard:maxDepth', 'works alone: it reached the depth that is allowed'],
+    ['guard:lease', 'cut by its share of the budget'],
     ['retry:2/3 after overloaded: bad luck', 'tries again (2 of 3 after overloaded: bad luck)'],
     ['execute: The step names 1 document.; complexity: low', 'works alone: The step names 1 document.'],
     ['anything else', 'anything else'],

@@ -29,6 +29,8 @@ export function reasonWords(reason: string): string {
       if (about === 'aggregationFailed') return 'returns its parts: they could not be put together';
       if (about === 'replanFailed') return 'goes on without a new plan, which failed';
       if (about === 'stopped') return 'stopped by a person';
+      // A node that may not plan any more does the work itself.
+      if (about === 'maxDepth' || about === 'maxNodes') return `works alone: it reached ${limitWords(about)}`;
       return about in LIMITS ? `cut by ${limitWords(about)}` : `cut: ${about.replace(/^lease /, '')}`;
     case 'budget':
       return about in LIMITS ? `used up ${limitWords(about)}` : about;

@@ -11,6 +11,7 @@ import { router } from './router.svelte';
 import type { RunSession } from './session.svelte';
 import { Scratchpads } from './scratchpads.svelte';
 import { Sources } from './sources.svelte';
+import { doAtOnce } from './steering/at-once';
 import { offers, pausedBy, type Command, type Kind } from './steering/offers';
 import { load, save } from './storage';
 
@@ -41,7 +42,9 @@ function sourceOfAddress(): Source | undefined {
 function viewOfAddress(): View | undefined {
   const named = VIEWS.find((view) => view === router.get('view'));
   if (named !== undefined) return named;
-  if (router.get('document') !== '') return 'documents';
+  // Links of version 0.2 say it in other words.
+  if (router.get('document') !== '' || router.get('list') === 'documents') return 'documents';
+  if (router.get('side') === 'events') return 'time';
   return ['node', 'seq', 'q', 'show', 'side', 'source'].some((name) => router.get(name) !== '') ? 'graph' : undefined;
 }
 
@@ -116,10 +119,19 @@ export class RunState {
     return filterNodes(graph.nodes, this.filter, this.session.isLive ? this.scratchpads.bodies : undefined);
   });
 
-  /** Opens the dialog of a command. The root stands for the whole run. */
-  ask(kind: Kind, nodeId: string): void {
-    const { live, head } = this.session;
-    const node = live?.node(nodeId);
+  /**
+   * Pauses, resumes, or stops a branch at once, because that can be undone. Opens the dialog of other commands, or of
+   * these with `asked`. The root stands for the whole run.
+   */
+  ask(kind: Kind, nodeId: string, asked = false): void {
+    const { live, head, runId } = this.session;
+    const root = live?.nodes[0];
+    const node = live?.node(nodeId === '' ? (root?.id ?? '') : nodeId);
+    const atOnce = kind === 'pause' || kind === 'resume' || (kind === 'stop' && node !== root);
+    if (atOnce && !asked && node !== undefined) {
+      void doAtOnce(runId, kind, { nodeId: node === root ? '' : nodeId, title: node === root ? '' : node.title });
+      return;
+    }
     if (kind === 'plan' && node !== undefined && FINAL.has(node.status)) {
       this.command = { kind: 'fork', atSeq: head, nodeId, onNode: 'plan' };
       return;

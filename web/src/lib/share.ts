@@ -80,7 +80,7 @@ export function nodeForms(runId: string, node: GraphNode, seq: number | undefine
 /** One event: the first of those after the event before it. */
 export function eventForms(runId: string, event: Event): Form[] {
   const before = Number(event.seq) - 1;
-  const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), side: 'events' });
+  const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), view: 'time' });
   return [
     { label: 'JSON', text: eventJson(event) },
     { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
@@ -113,9 +113,8 @@ export function treeDocumentForms(
   seq: number | undefined,
 ): Form[] {
   const params = new URLSearchParams({
-    list: 'documents',
     document: documentId,
-    side: 'document',
+    view: 'documents',
     ...(seq === undefined ? {} : { seq: String(seq) }),
   });
   return [

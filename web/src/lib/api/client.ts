@@ -17,7 +17,16 @@ const authorise: Interceptor = (next) => (request) => {
   return next(request);
 };
 
-const transport = createGrpcWebTransport({ baseUrl: location.origin, interceptors: [authorise] });
+let leaving = false;
+addEventListener('pagehide', () => (leaving = true), { capture: true });
+addEventListener('pageshow', () => (leaving = false));
+
+const transport = createGrpcWebTransport({
+  baseUrl: location.origin,
+  interceptors: [authorise],
+  // What is sent while the page goes away must outlive it.
+  fetch: (input, init) => fetch(input, leaving ? { ...init, keepalive: true } : init),
+});
 
 export const runs = createClient(RunService, transport);
 export const documents = createClient(DocumentService, transport);

@@ -16,6 +16,8 @@ import { CARD_ZOOM, CHIP_PX, hit, visible, type Item, type View } from './visibl
 const MOST_CARDS = 400;
 /** Below this zoom a chip has no room for its title. */
 const READABLE = CHIP_PX / CARD_HEIGHT;
+/** A node that is revealed is made wider than this. */
+const NARROW_PX = 90;
 /** The camera takes this long to a new place. */
 const TURN_MS = 350;
 /** Chips pulse with this pause between two frames, if no more than so many nodes are in view. */
@@ -200,8 +202,10 @@ export class GraphController {
     const { camera, size, scene } = this;
     this.#touch();
     const [x, y] = [scene.x(at), scene.target[at]!];
-    if (camera.k < READABLE || !this.#isDrawn(at)) {
+    const narrow = camera.kx * CARD_WIDTH < NARROW_PX;
+    if (camera.k < READABLE || narrow || !this.#isDrawn(at)) {
       camera.k = Math.max(camera.k, CARD_ZOOM);
+      if (narrow) [camera.floor, camera.narrow] = [0.5, 1];
       camera.centre({ ...size, width: size.width - this.covered.right }, x + CARD_WIDTH / 2, y + CARD_HEIGHT / 2);
     }
     camera.reveal(size, x, y, this.covered);
