@@ -8,5 +8,13 @@ export default defineConfig({
   plugins: [svelte()],
   build: { target: 'es2022', sourcemap: false, chunkSizeWarningLimit: 900 },
   worker: { format: 'es' },
+  resolve: {
+    alias: {
+      // Its form for browsers needs a document, and Markdown is read in a worker.
+      'decode-named-character-reference': import.meta
+        .resolve('decode-named-character-reference')
+        .replace('file://', ''),
+    },
+  },
   server: { proxy: { '^/treeagent\\.v1\\.': { target: gateway, changeOrigin: true } } },
 });

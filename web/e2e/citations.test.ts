@@ -244,7 +244,7 @@ describe('the citations of an artifact', () => {
     const run = await gateway.run('Cite much', 'scripted:depth=0,artifacts=document,cite=128', '--project', 'Coast');
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }), { viewport: { width: 360, height: 740 } });
-    await pill(page).filter({ hasText: '64 of 128' }).click();
+    await pill(page).filter({ hasText: '64 supported' }).click();
     await until(
       () => claims(page),
       (all) => all.length === 100,

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import type { Nodes } from 'mdast';
 import { describe, expect, it } from 'vitest';
 import { findAll, fold } from '../src/lib/citations/fold';
-import { markClaims, visible } from '../src/lib/citations/marks';
 import { around, locate, placeFromText, placeToText, unitsAt, type Place } from '../src/lib/citations/passage';
 import { sha256 } from '../src/lib/citations/sha256';
-import { markdown, type Block, type Inline } from '../src/lib/markdown';
+import { mark, placesOf, type Place as Marked } from '../src/lib/markdown/marks';
+import { rangeOf, visible, type Mark } from '../src/lib/markdown/tree';
+import { read } from './markdown';
 
 const digest = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
@@ -181,23 +183,14 @@ describe('words in a text', () => {
   });
 });
 
-interface Shown {
-  text: string;
-  why: string;
-  last: boolean;
-}
-
-/** The marks of a tree, in the order of the text. */
-function marksOf(tree: Block[]): Shown[] {
-  const found: Shown[] = [];
-  JSON.stringify(tree, (_, value: unknown) => {
-    const part = value as Inline;
-    if (part !== null && typeof part === 'object' && part.kind === 'mark')
-      found.push({ text: visible(part.children), why: part.why, last: part.last });
-    return value;
-  });
-  return found;
-}
+const marksOf = (node: Nodes): Mark[] =>
+  node.type === 'mark'
+    ? [node]
+    : node.type === 'code'
+      ? (node.data?.marked ?? []).flatMap(marksOf)
+      : 'children' in node
+        ? node.children.flatMap(marksOf)
+        : [];
 
 describe('forms of characters and marks of Markdown', () => {
   it.each([
@@ -222,36 +215,32 @@ describe('forms of characters and marks of Markdown', () => {
 
 describe('claims in Markdown', () => {
   const marks = (text: string, ...claims: string[]) => {
-    const plain = markdown(text);
-    const { tree, located } = markClaims(
-      plain,
-      claims.map((claim, i) => ({ claim, why: `why ${i}` })),
-    );
-    return { located, marks: marksOf(tree), tree, plain };
+    const plain = read(text);
+    const doubts = claims.map((claim, i) => ({ claim, why: `why ${i}` }));
+    const tree = mark(plain, text, 0, placesOf(text, 0, doubts));
+    const found = marksOf(tree).map((one) => ({ text: visible(one), why: one.why, last: one.last }));
+    return { marks: found, tree, plain };
   };
+  const said = (found: { marks: { text: string }[] }): string => found.marks.map((m) => m.text).join('');
 
   it('are marked as they are read, over emphasis, code and lines', () => {
     const found = marks('# Head\n\nBefore. The **moon** pulls\nthe `sea`. After.', 'The **moon** pulls the `sea`.');
-    expect(found.located).toBe(1);
-    expect(found.marks.map((m) => m.text).join('')).toBe('The moon pulls\nthe sea.');
+    expect(said(found)).toBe('The moon pulls\nthe sea.');
     expect(found.marks.map((m) => m.last)).toEqual([false, false, false, false, true]);
   });
 
-  it('are marked in headings, lists, quotes, tables and footnotes, each time that they stand there', () => {
+  it('are marked in headings, lists, quotes and tables, each time that they stand there', () => {
     const claim = 'Sixteen metres.';
     const table = `| a | b |\n|---|---|\n| ${claim} | Twelve metres. |`;
-    const text = `# ${claim}\n\n- a ${claim}\n\n> ${claim}\n\n${table}\n\nSee[^1].\n\n[^1]: ${claim}`;
-    const found = marks(text, claim);
-    expect(found.located).toBe(1);
-    expect(found.marks).toEqual(Array.from({ length: 5 }, () => ({ text: claim, why: 'why 0', last: true })));
+    const found = marks(`# ${claim}\n\n- a ${claim}\n\n> ${claim}\n\n${table}`, claim);
+    expect(found.marks).toEqual(Array.from({ length: 4 }, () => ({ text: claim, why: 'why 0', last: true })));
   });
 
   it('are marked as rows of tables, and as sentences that begin within emphasis', () => {
     const text =
       '| arch | width |\n|---|---|\n| first *one* | 30 m[^1] |\n| first one | 31 m |\n\n' +
       '**It stands. It is old.**\n\n[^1]: Said.';
-    const found = marks(text, '| first *one* | 30 m |', '**It stands.', '| | |', '|');
-    expect(found.located).toBe(2);
+    const found = marks(text, '| first *one* | 30 m |', '**It stands.', '| | |');
     expect(found.marks.map((m) => [m.text, m.last])).toEqual([
       ['first ', false],
       ['one', false],
@@ -260,16 +249,21 @@ describe('claims in Markdown', () => {
     ]);
   });
 
+  it('are marked over whole lists and tables, and in code', () => {
+    const list = '- one *two*\n- three';
+    expect(said(marks(`Words.\n\n${list}\n\nMore.`, list))).toBe('one twothree');
+    expect(said(marks('```rust\nrust is here\n```', 'rust is'))).toBe('rust is');
+  });
+
   it('change nothing but marks', () => {
-    const text = 'One **two *three* four** five[^1]. [Six](https://a.example) `seven`.\n\n[^1]: Eight.';
-    const found = marks(text, 'three four five', 'Six seven', 'One');
-    expect(found.located).toBe(3);
-    expect(texts(found.tree)).toBe(texts(found.plain));
+    const text = 'One **two *three* four** five. [Six](https://a.example) `seven` &amp;\n> and\n> *eight*';
+    const found = marks(text, 'three four five', 'Six seven', 'One', 'and eight');
+    expect(found.marks.filter((one) => one.last).map((one) => one.why)).toEqual(['why 2', 'why 0', 'why 1', 'why 3']);
+    expect(visible(found.tree)).toBe(visible(found.plain));
   });
 
   it('overlap without saying anything twice', () => {
-    const found = marks('One two three four.', 'One two three', 'two three four.');
-    expect(found.marks).toEqual([
+    expect(marks('One two three four.', 'One two three', 'two three four.').marks).toEqual([
       { text: 'One two three', why: 'why 0', last: true },
       { text: ' four.', why: 'why 1', last: true },
     ]);
@@ -280,23 +274,24 @@ describe('claims in Markdown', () => {
     const text = 'ab '.repeat(n / 3);
     expect(findAll(fold(text), 'ab ab')).toEqual([{ from: 0, to: text.trim().length }]);
     const claims = Array.from({ length: 128 }, (_, i) => 'ab '.repeat(i + 1).trim());
-    const found = marks(text, ...claims);
-    expect(found.located).toBe(claims.length);
-    expect(found.marks.map((m) => m.text).join('')).toBe(text.trim());
+    const doubts = claims.map((claim) => ({ claim, why: claim }));
+    expect(placesOf(text, 7, doubts)).toMatchObject([{ from: 7, to: 7 + text.trim().length }]);
   });
 
   it('are not marked where they are not', () => {
-    const found = marks('One two.\n\nThree four.', 'two. Three', 'Five', '', '\u0000');
-    expect(found.located).toBe(0);
+    const found = marks('One two.\n\nThree four.', 'Five', '', '\u0000');
     expect(found.tree).toBe(found.plain);
   });
-});
 
-function texts(tree: Block[]): string {
-  const found: string[] = [];
-  JSON.stringify(tree, (key, value: unknown) => {
-    if (key === 'text') found.push(value as string);
-    return value;
+  it('leave passages to those who look for them', () => {
+    const text = 'Before.\n\n| a | b |\n|---|---|\n| **c** | d |\n\nAfter.';
+    const range = { from: text.indexOf('| **c'), to: text.indexOf('\n\nAfter') };
+    const place: Marked = { ...range, kind: 'passage', why: '' };
+    const tree = mark(read(text), text, 0, [place]);
+    expect(marksOf(tree).map(visible)).toEqual(['c', 'd']);
+    // A part of a text that begins elsewhere has positions of the whole.
+    const part = mark(read(`\u0020${text}`), ` ${text}`, 0, [{ ...place, from: range.from + 1, to: range.to + 1 }]);
+    expect(marksOf(part).map(visible)).toEqual(['c', 'd']);
+    expect(rangeOf(tree.children[2]!).to).toBe(text.length);
   });
-  return found.join('');
-}
+});

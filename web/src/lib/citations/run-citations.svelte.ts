@@ -9,7 +9,7 @@ import { Paged } from '../paged.svelte';
 import type { Artifact, GraphNode, Verification } from '../projection/model';
 import type { RunSession } from '../session.svelte';
 import { fold } from './fold';
-import type { Doubt } from './marks';
+import type { Doubt } from '../markdown/marks';
 import type { Target } from './passage';
 import { isVerified, placeOf, unverified } from './words';
 
