@@ -56,6 +56,10 @@ describe('markdown', () => {
     expect(said.match(/"url":"([^"]*)"/g)).toEqual(['"url":"https://a.example/b"']);
   });
 
+  it('shows the words of links within a folder', () => {
+    expect(markdown('See [*the* file](beside/it.md).').map(visible)).toEqual(['See the file.']);
+  });
+
   it('shows what is nested too deep as text', () => {
     const deep = `${'>'.repeat(200)} a`;
     expect(markdown(deep).map(visible).join('')).toContain('> a');

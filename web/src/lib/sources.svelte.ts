@@ -2,7 +2,7 @@
 
 import { getContext, setContext } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';
-import type { DocumentSummary } from '../gen/treeagent/v1/document_service_pb';
+import type { Document, DocumentSummary } from '../gen/treeagent/v1/document_service_pb';
 import { documents, failure } from './api/client';
 import { projectUrl } from './project-list';
 
@@ -18,6 +18,8 @@ export interface Opener {
 const KEY = Symbol('sources');
 /** Only this many titles are read for one page, because a title comes with its text. */
 const MOST = 200;
+/** So many documents are kept. */
+const KEPT = 32;
 
 export class Sources {
   readonly opener: Opener;
@@ -25,7 +27,10 @@ export class Sources {
   readonly #titles = new SvelteMap<string, string | undefined>();
   /** Where the documents are that have been read. */
   readonly #addresses = new SvelteMap<string, string>();
+  /** Their paths; empty for those that have none. */
+  readonly #paths = new SvelteMap<string, string>();
   readonly #asked = new Set<string>();
+  readonly #kept = new Map<string, Promise<Document | undefined>>();
   #last: Promise<void> = Promise.resolve();
 
   constructor(opener: Opener) {
@@ -42,25 +47,44 @@ export class Sources {
     return this.#addresses.get(id);
   }
 
+  /** The file of a document that has been read, else its title. */
+  file(id: string): string {
+    return this.#paths.get(id) || this.title(id) || '';
+  }
+
   /** Learns titles that something else has read. */
   learn(id: string, title: string): void {
     if (title !== '') this.#titles.set(id, title);
   }
 
-  /** Reads a title that is not known, one after the other. */
-  ask(id: string): void {
-    if (this.#titles.has(id) || this.#asked.has(id) || this.#asked.size >= MOST) return;
-    this.#asked.add(id);
-    this.#last = this.#last.then(() => this.#read(id));
+  /** A document as it is now; undefined if there is none. */
+  read(documentId: string): Promise<Document | undefined> {
+    let found = this.#kept.get(documentId);
+    if (found === undefined) {
+      found = documents.getDocument({ documentId, runId: this.opener.runId }).then(({ document }) => {
+        const address = document?.summary && addressOf(document.summary);
+        if (address !== undefined) this.#addresses.set(documentId, address);
+        this.#titles.set(documentId, document?.summary?.title || documentId);
+        this.#paths.set(documentId, document?.summary?.path ?? '');
+        return document;
+      });
+      this.#kept.set(documentId, found);
+      found.catch(() => this.#kept.delete(documentId));
+      if (this.#kept.size > KEPT) this.#kept.delete(this.#kept.keys().next().value!);
+    }
+    return found;
   }
 
-  async #read(documentId: string): Promise<void> {
-    if (this.#titles.has(documentId)) return;
+  /** Reads a title that is not known, one after the other; with `path`, the path of a document whose title is known. */
+  ask(id: string, path = false): void {
+    if ((path ? this.#paths : this.#titles).has(id) || this.#asked.has(id) || this.#asked.size >= MOST) return;
+    this.#asked.add(id);
+    this.#last = this.#last.then(() => this.#ask(id));
+  }
+
+  async #ask(documentId: string): Promise<void> {
     try {
-      const { document } = await documents.getDocument({ documentId, runId: this.opener.runId });
-      const address = document?.summary && addressOf(document.summary);
-      if (address !== undefined) this.#addresses.set(documentId, address);
-      this.#titles.set(documentId, document?.summary?.title || documentId);
+      await this.read(documentId);
     } catch (error) {
       if (failure(error).kind === 'missing') this.#titles.set(documentId, undefined);
       // Otherwise its id stands there, and opening it says why it cannot be read.

@@ -2,7 +2,7 @@
 
 import type { Nodes, Parents, PhrasingContent, Root, RootContent } from 'mdast';
 import { findAll, fold, type Range } from '../citations/fold';
-import { origins } from './origins';
+import { origins, pieceOf } from './origins';
 import { rangeOf, type Mark } from './tree';
 
 export interface Doubt {
@@ -92,9 +92,9 @@ class Marker {
     const out: PhrasingContent[] = [];
     let shown = 0;
     const piece = (end: number): PhrasingContent[] => {
-      const value = node.value.slice(shown, end);
-      shown = end;
-      return value === '' ? [] : [{ ...node, value }];
+      const found = pieceOf(node, starts, shown, end);
+      shown = Math.max(shown, end);
+      return found;
     };
     for (const place of places) {
       const begin = before(starts, place.from);

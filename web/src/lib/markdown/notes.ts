@@ -1,9 +1,11 @@
-// The footnotes of a text, whose references and definitions may come in any order and in any slice. They are numbered in
-// the order of their first reference. A footnote without a reference comes last.
+// The footnotes of a text, whose references and definitions may come in any order and in any slice. They are numbered
+// in the order of their first reference. A footnote without a reference comes last.
 
 import type { FootnoteDefinition, Nodes, Parents, Root, RootContent } from 'mdast';
 
 export interface Note {
+  /** What references name it by. */
+  identifier: string;
   number: number;
   /** How many references lead to it. */
   refs: number;
@@ -32,7 +34,9 @@ export class Notes {
       const definition = this.#definitions.get(key);
       if (definition === undefined) continue;
       this.#visit(definition);
-      found.push(Object.assign(count, definition.data, { children: definition.children }));
+      found.push(
+        Object.assign(count, definition.data, { identifier: definition.identifier, children: definition.children }),
+      );
     }
     return found;
   }

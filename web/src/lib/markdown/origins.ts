@@ -1,6 +1,7 @@
 // Where the characters of a text come from in the source. Escapes, entities and the indentation of lines lie between.
 
 import type { Code, InlineCode, Text } from 'mdast';
+import type { Point } from 'unist';
 import { rangeOf } from './tree';
 
 const ENTITY = /&#?\w{1,31};/y;
@@ -34,4 +35,16 @@ export function origins(node: Text | InlineCode | Code, source: string, shift = 
   }
   out[value.length] = to;
   return out;
+}
+
+/** A part of a text, which stands where it stood; nothing if it is empty. */
+export function pieceOf<Node extends Text | InlineCode>(
+  node: Node,
+  starts: Uint32Array,
+  from: number,
+  to: number,
+): Node[] {
+  if (to <= from) return [];
+  const point = (at: number): Point => ({ line: 0, column: 0, offset: starts[at]! });
+  return [{ ...node, value: node.value.slice(from, to), position: { start: point(from), end: point(to) } }];
 }

@@ -11,6 +11,8 @@ import { rangeOf } from './tree';
 
 /** Also to the documents of a run: as an overview links them, and by their ids. */
 const SAFE_LINK = /^(?:https?:|mailto:)|^[^:?#\\]+\/document\.md$|^document:[\da-f-]{36}$/i;
+/** Other addresses have a scheme, and a click could run them. Their links stay as they were written. */
+const MAY_STAY = new RegExp(`${SAFE_LINK.source}|^[^:]+$`, 'i');
 /** Deeper nesting is shown as text. This bounds every recursion over the tree. */
 const MAX_DEPTH = 24;
 /** A document's id at the beginning, in code or brackets or without, and what separates it from its words. */
@@ -62,6 +64,8 @@ class Tidy {
     const link = this.#link(node, said);
     if (depth > MAX_DEPTH && 'children' in link) return [this.#text(node, said)];
     if ('children' in link) this.children(link, depth);
+    // An address within the document's own folder leads nowhere from here.
+    if (link.type === 'link' && !SAFE_LINK.test(link.url)) return link.children;
     this.#move(link);
     return [link];
   }
@@ -89,12 +93,12 @@ class Tidy {
       case 'html':
         return { type: 'text', value: node.value, ...position };
       case 'link':
-        return SAFE_LINK.test(node.url) ? node : { type: 'text', value: said, ...position };
+        return MAY_STAY.test(node.url) ? node : { type: 'text', value: said, ...position };
       case 'image':
       case 'imageReference':
       case 'linkReference': {
         const url = node.type === 'image' ? node.url : (this.#urls.get(node.identifier) ?? '');
-        if (!SAFE_LINK.test(url)) return { type: 'text', value: said, ...position };
+        if (!MAY_STAY.test(url)) return { type: 'text', value: said, ...position };
         const children: PhrasingContent[] =
           'children' in node ? node.children : [{ type: 'text', value: node.alt || url, ...structuredClone(position) }];
         return { type: 'link', url, children, ...position };

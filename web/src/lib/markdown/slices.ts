@@ -1,5 +1,5 @@
-// Cuts a long text where blocks of Markdown end. The parser takes more than linear time, so it gets one slice at a time,
-// and the first one is shown before the others are read. What a slice refers to elsewhere goes before it.
+// Cuts a long text where blocks of Markdown end. The parser takes more than linear time, so it gets one slice at a
+// time, and the first one is shown before the others are read. What a slice refers to elsewhere goes before it.
 
 export interface Slice {
   /** Where it begins in the text. */

@@ -13,10 +13,13 @@ export interface Mark extends Parent {
   children: PhrasingContent[];
 }
 
-/** A pill that leads to a source. It counts from the beginning of the text. */
+/** A pill that leads to a source. */
 export interface Cite extends Node {
   type: 'cite';
+  /** Where it stands in the text; with the number that it has there, if it is not that of a footnote. */
   key: string;
+  /** The footnote. */
+  note?: string;
 }
 
 declare module 'mdast' {

@@ -1,0 +1,129 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, it } from 'vitest';
+import { CitationSchema, CitedClaimSchema, Verdict, type CitedClaim } from '../src/gen/treeagent/v1/citations_pb';
+import { chainOf, claimBefore, claimOf, endsOf, entryOf, headingsAbove, isWhole } from '../src/lib/answer/entries';
+import { shaped, withoutSources } from '../src/lib/answer/shape';
+import { checkWords } from '../src/lib/answer/words';
+import { visible } from '../src/lib/markdown/tree';
+import { read } from './markdown';
+
+const claim = (index: number, words: string, restsOn: number[] = [], documentId = `d${index}`): CitedClaim =>
+  create(CitedClaimSchema, {
+    index: BigInt(index),
+    restsOn: restsOn.map(BigInt),
+    citation: create(CitationSchema, { claim: words, quote: `“${words}”`, documentId, verdict: Verdict.VERIFIED }),
+  });
+
+const OFFLINE =
+  '# The question\n\n*A remark.*\n\n### a.md › A\n\n- “One\n  two.” [1]\n\n### b.md\n\n- “\n\n  | a |\n  | --- |\n  | b |\n\n  ” [2]\n- “\n\n  - item\n  - last” [1]\n' +
+  '\n## Sources\n\n1. a.md › A\n2. b.md\n';
+
+const shape = (body: string, title = 'The question') => {
+  const { text, names } = withoutSources(body);
+  const part = { from: 0, text, before: '' };
+  return {
+    ...shaped(part, read(text), { title, marks: names.length, isCited: (id) => id === 'a' }),
+    text,
+    names,
+    part,
+  };
+};
+const keys = (tree: unknown): string[] =>
+  [...JSON.stringify(tree).matchAll(/"key":"([^"]*)"/g)].map((found) => found[1]!);
+
+describe('the text of an answer', () => {
+  it('has neither its title nor its list of sources, and quotations as blocks with pills', () => {
+    const { children, names, text } = shape(OFFLINE);
+    expect(names).toEqual(['a.md › A', 'b.md']);
+    expect(children.map((one) => one.type)).toEqual([
+      'paragraph',
+      'heading',
+      'blockquote',
+      'heading',
+      'blockquote',
+      'blockquote',
+    ]);
+    expect(visible(children[2]!)).toBe('One\ntwo.\u00a0');
+    expect(children[4]).toMatchObject({ children: [{ type: 'table' }, { children: [{}, { type: 'cite' }] }] });
+    expect(children[5]).toMatchObject({ children: [{ type: 'list' }] });
+    expect(keys(children).map((key) => text.slice(Number(key.split('.')[0])).slice(0, 3))).toEqual([
+      '[1]',
+      '[2]',
+      '[1]',
+    ]);
+  });
+
+  it('keeps what follows the sources, and what only looks like them', () => {
+    expect(withoutSources(`${OFFLINE}\n## Documents\n\n- more\n`)).toMatchObject({
+      text: expect.stringContaining('## Documents') as string,
+      names: ['a.md › A', 'b.md'],
+    });
+    const prose = 'Text [1].\n\n## Sources\n\nThey are good.\n';
+    expect(withoutSources(prose)).toEqual({ text: prose, names: [] });
+    expect(keys(shape(prose))).toEqual([]);
+    expect(keys(shape('A [3] and `[1]`.\n\n## Sources\n\n1. a.md'))).toEqual([]);
+    expect(shape('# Another\n\nText.').children).toHaveLength(2);
+  });
+
+  it('makes pills of footnotes that cite, and of no others', () => {
+    const { children } = shape('One[^a], two[^b].\n\n[^a]: x\n[^b]: y\n');
+    expect(children[0]).toMatchObject({
+      children: [{}, { type: 'cite', note: 'a' }, {}, { type: 'footnoteReference' }, {}],
+    });
+  });
+
+  it('keeps ordinary lists', () => {
+    expect(shape('- “Said.”\n- more [1]\n\n## Sources\n\n1. a.md').children[0]).toMatchObject({ type: 'list' });
+  });
+});
+
+describe('what a pill leads to', () => {
+  it('is the citation whose claim ends before it', () => {
+    const { text, part } = shape(OFFLINE);
+    const claims = [claim(0, 'One\ntwo.'), claim(1, '| a |\n| --- |\n| b |')];
+    const ends = endsOf({ ...part, from: 100 }, claims);
+    expect(claimBefore(ends, text.indexOf('[1]') + 100)).toBe(claims[0]);
+    expect(claimBefore(ends, text.indexOf('[2]') + 100)).toBe(claims[1]);
+    expect(claimBefore(ends, text.length + 100)).toBeUndefined();
+  });
+
+  it('is the citation with the document and the words of a footnote', () => {
+    const claims = [claim(0, 'One', [], 'd'), claim(1, 'Two', [], 'd')];
+    const note = { identifier: 'a', number: 1, refs: 1, children: [], document: 'd', quote: '"Two"' };
+    expect(claimOf(note, claims)).toBe(claims[1]);
+    expect(claimOf({ ...note, document: 'e' }, claims)).toBeUndefined();
+    expect(entryOf(1, '', [], note)).toMatchObject({ documentId: 'd', quote: '"Two"' });
+  });
+
+  it('is the source at the end of the chain', () => {
+    const all = [claim(0, 'a', [1]), claim(1, 'b', [2]), claim(2, 'c'), claim(3, 'd', [3])];
+    const byIndex = new Map(all.map((one) => [one.index, one]));
+    const chain = chainOf(all[0]!, byIndex);
+    expect(chain).toEqual(all.slice(0, 3));
+    expect(isWhole(chain)).toBe(true);
+    expect(entryOf(7, 'x', chain)).toMatchObject({ number: 7, documentId: 'd2', quote: '“c”' });
+    byIndex.delete(2n);
+    expect(isWhole(chainOf(all[0]!, byIndex))).toBe(false);
+    // What rests on itself ends.
+    expect(chainOf(all[3]!, byIndex)).toEqual([all[3]]);
+  });
+
+  it('stands below the headings of its document', () => {
+    const text = '# A\n\n## B\n\nx\n\n```\n# no\n```\n\n### C #\n\ny\n\n## D\n\nz';
+    expect(headingsAbove(text, text.indexOf('x'))).toEqual(['A', 'B']);
+    expect(headingsAbove(text, text.indexOf('y'))).toEqual(['A', 'B', 'C']);
+    expect(headingsAbove(text, text.indexOf('z'))).toEqual(['A', 'D']);
+  });
+});
+
+describe('the words about an answer', () => {
+  it('say what is doubted or was not checked, and why', () => {
+    const counts = { total: 3, supported: 1, doubted: 1, notChecked: 2, reasons: ['no source', 'something new'] };
+    expect(checkWords(counts, { summary: '', notChecked: 'rate limit' })).toEqual([
+      'Nobody has checked this answer as a whole: the model had reached its rate limit.',
+      '1 statement is doubted, and underlined in the text.',
+      '2 statements were not checked: they cite no document; something new.',
+    ]);
+    expect(checkWords({ ...counts, doubted: 0, notChecked: 0 }, undefined)).toEqual([]);
+  });
+});
