@@ -1,5 +1,6 @@
 // The page of a run, against a real gateway.
 
+import { eventWords } from '../src/lib/words';
 import { graphOf } from '../tests/fixtures';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -108,8 +109,10 @@ describe('the node panel', () => {
       .split('\n')
       .map((l) => JSON.parse(l) as { type: string; payload: Record<string, unknown> });
     await page.getByRole('tab', { name: 'Timeline' }).click();
-    await panel.getByText('node_completed').waitFor();
-    expect(await panel.locator('ol > li b').allInnerTexts()).toEqual(own.map((e) => e.type.replace('tree.', '')));
+    await panel.getByText('Node completed').waitFor();
+    expect(await panel.locator('ol > li b').allInnerTexts()).toEqual(own.map((e) => eventWords(e.type)));
+    await panel.getByRole('button', { name: 'Raw event' }).last().click();
+    await panel.getByLabel('The event as JSON').getByText('nodeCompleted').waitFor();
     await page.keyboard.press('ArrowRight');
     const [call, ...rest] = await panel.getByRole('listitem').all();
     await call!.getByText('list_documents', { exact: true }).waitFor();

@@ -5,6 +5,7 @@ import { chainOf, claimBefore, claimOf, endsOf, entryOf, headingsAbove, isWhole 
 import { shaped, withoutSources } from '../src/lib/answer/shape';
 import { checkWords } from '../src/lib/answer/words';
 import { visible } from '../src/lib/markdown/tree';
+import { eventWords } from '../src/lib/words';
 import { read } from './markdown';
 
 const claim = (index: number, words: string, restsOn: number[] = [], documentId = `d${index}`): CitedClaim =>
@@ -125,5 +126,13 @@ describe('the words about an answer', () => {
       '2 statements were not checked: they cite no document; something new.',
     ]);
     expect(checkWords({ ...counts, doubted: 0, notChecked: 0 }, undefined)).toEqual([]);
+  });
+});
+
+describe('plain words', () => {
+  it('stand for types of events', () => {
+    expect(eventWords('tree.node_status')).toBe('Status changed');
+    expect(eventWords('tree.node_created')).toBe('Node created');
+    expect(eventWords('tree.from_the_future')).toBe('From the future');
   });
 });

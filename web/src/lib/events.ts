@@ -5,6 +5,7 @@ import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_p
 import { countWords } from './citations/words';
 import { clip } from './format';
 import { counts, nodeStatus, role, runStatus, stepStatus } from './projection/wire';
+import { limitWords, reasonWords } from './reasons';
 import { commandWords } from './steering/words';
 
 /** The event type of a field of `Event.body`: `nodeCreated` is `tree.node_created`. */
@@ -34,7 +35,7 @@ export function describe({ body }: Event): string {
     case 'nodeCreated':
       return clip(body.value.title, 120);
     case 'nodeStatus':
-      return `${nodeStatus(body.value.status)} as ${role(body.value.role)}${body.value.message ? ` · ${clip(body.value.message, 100)}` : ''}`;
+      return `${nodeStatus(body.value.status)} as ${role(body.value.role)}${body.value.message ? ` · ${clip(reasonWords(body.value.message), 100)}` : ''}`;
     case 'nodeCompleted':
       return `completed${body.value.evidence ? `: ${clip(body.value.evidence, 100)}` : ''}`;
     case 'nodeFailed':
@@ -77,9 +78,9 @@ export function describe({ body }: Event): string {
     case 'usageRecorded':
       return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out${body.value.documents.length > 0 ? `, read ${body.value.documents.length} documents` : ''}`;
     case 'budgetExhausted':
-      return `${body.value.budget}: ${body.value.used} of ${body.value.limit}`;
+      return `${limitWords(body.value.budget)}: ${body.value.used} of ${body.value.limit}`;
     case 'leaseCovered':
-      return `${body.value.budget}: ${body.value.amount} beyond its lease, taken over above`;
+      return `${limitWords(body.value.budget)}: ${body.value.amount} beyond its lease, taken over above`;
     case 'toolCallRequested':
       return `${body.value.toolName} [${body.value.cached ? 'KNOWN' : 'RUNNING'}]`;
     case 'toolCallResult':

@@ -2,6 +2,7 @@
 
 import { number } from '../format';
 import type { Counts, Verification } from '../projection/model';
+import { limitWords } from '../reasons';
 
 export const plural = (count: number, one: string, many = `${one}s`): string =>
   `${number(count)} ${count === 1 ? one : many}`;
@@ -10,24 +11,22 @@ const REASONS: Record<string, string> = {
   'no source': 'they cite no document',
   'rate limit': 'the model had reached its rate limit',
   'the quote or the statement is too short to identify a passage': 'their quotes are too short to be looked up',
-  maxTokens: 'the budget of tokens was used up',
-  maxCostMicros: 'the budget of money was used up',
-  maxToolCalls: 'the budget of tool calls was used up',
-  maxWallClockMs: 'the time was over',
-  maxNodes: 'the budget of nodes was used up',
 };
-export const reasonWords = (reason: string): string => REASONS[reason] ?? reason;
+const whyWords = (reason: string): string => {
+  const limit = limitWords(reason);
+  return REASONS[reason] ?? (limit === reason ? reason : `the check used up ${limit}`);
+};
 
 /** What of an answer is doubted or was not checked, and why; one sentence each. */
 export function checkWords(counts: Counts | undefined, verification: Verification | undefined): string[] {
   const failed = verification?.notChecked;
   const said: string[] = [];
-  if (failed !== undefined) said.push(`Nobody has checked this answer as a whole: ${reasonWords(failed)}.`);
+  if (failed !== undefined) said.push(`Nobody has checked this answer as a whole: ${whyWords(failed)}.`);
   if (counts === undefined) return said;
   if (counts.doubted > 0)
     said.push(`${plural(counts.doubted, 'statement is', 'statements are')} doubted, and underlined in the text.`);
   if (counts.notChecked > 0) {
-    const why = (counts.reasons ?? []).map(reasonWords).join('; ');
+    const why = (counts.reasons ?? []).map(whyWords).join('; ');
     said.push(
       `${plural(counts.notChecked, 'statement was', 'statements were')} not checked${why === '' ? '' : `: ${why}`}.`,
     );
