@@ -1,19 +1,17 @@
 // Accessibility, against a real gateway: contrast and names as axe-core computes them in the browser, the tree for
 // assistive technology, keyboard use, narrow pages.
 
-import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { violations } from './axe';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, drawn, open, treeItem, until } from './page';
+import { close, connection, open, treeItem, until } from './page';
 
 const gateway = new Gateway();
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 let browser: Browser;
 let notes: string;
 /** A run with a failure, tools and documents. */
@@ -61,37 +59,6 @@ afterAll(async () => {
   await gateway.stop();
   await rm(notes, { recursive: true, force: true });
 });
-
-interface Finding {
-  id: string;
-  nodes: { html: string; failureSummary: string }[];
-}
-interface Axe {
-  run(context: Node, options: object): Promise<{ violations: Finding[]; incomplete: Finding[] }>;
-}
-
-/** What violates WCAG 2.1 A and AA on the current page, by axe-core's rules. */
-async function violations(page: Page, where: string): Promise<string[]> {
-  await drawn(page);
-  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(AXE);
-  const found = await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: Axe };
-    const all = (await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })).violations;
-    // The cards are hidden from assistive technology, so only their contrast counts. What axe-core cannot decide is a
-    // failure.
-    const cards = document.querySelector('.cards');
-    if (cards === null || cards.childElementCount === 0) return all;
-    cards.removeAttribute('aria-hidden');
-    const pale = await axe.run(cards, { runOnly: ['color-contrast'] });
-    cards.setAttribute('aria-hidden', 'true');
-    return [...all, ...pale.violations, ...pale.incomplete];
-  });
-  return found.flatMap((v) =>
-    v.nodes.map(
-      (n) => `${where}: ${v.id}: ${n.html.slice(0, 160)}: ${n.failureSummary.split('\n')[1]?.trim().slice(0, 160)}`,
-    ),
-  );
-}
 
 const THEMES: [string, BrowserContextOptions][] = [
   ['light', { colorScheme: 'light', reducedMotion: 'reduce' }],
@@ -178,7 +145,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByRole('button', { name: 'Back', exact: true }).click();
     await page.getByRole('button', { name: 'Unverified only' }).click();
     await page.getByTestId('citations').getByRole('link').first().click();
-    await page.locator('pre mark').waitFor();
+    await page.getByTestId('source-panel').locator('mark').first().waitFor();
     found.push(...(await violations(page, 'a source at the passage')));
     await page.getByRole('button', { name: 'Back', exact: true }).click();
     await page.getByRole('button', { name: 'Read', exact: true }).click();

@@ -64,16 +64,25 @@ const claims = (page: Page): Promise<(string | null)[]> =>
     .locator(':scope > li > [data-verdict]')
     .evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
 const pill = (page: Page): Locator => page.getByRole('button', { name: / supported, / });
-/** The words that are marked in the open source, and whether they are in sight. */
-const marked = (page: Page): Promise<{ text: string; seen: boolean; focused: boolean }> =>
-  page.locator('pre mark').evaluate((mark) => {
-    const [at, panel] = [mark.getBoundingClientRect(), mark.closest('[role=region]')!.getBoundingClientRect()];
+/** What is read of that row where the source is rendered. */
+const RENDERED = 'Bay of Fundy 🌊sixteen metres, plus profond que 潮';
+const SOURCE_MARK = '[data-testid=source-panel] mark';
+/** The words that are marked in the open source, and whether the first of them are in sight. */
+const marked = (page: Page, marks = SOURCE_MARK): Promise<{ text: string; seen: boolean; focused: boolean }> =>
+  page.locator(marks).evaluateAll((all) => {
+    const first = all[0]!;
+    const [at, panel] = [
+      first.getBoundingClientRect(),
+      first.closest('[role=region][aria-label^=Text]')!.getBoundingClientRect(),
+    ];
     return {
-      text: mark.textContent!,
+      text: all.map((one) => one.textContent).join(''),
       seen: at.top >= panel.top && at.bottom <= panel.bottom,
-      focused: document.activeElement === mark,
+      focused: document.activeElement === first,
     };
   });
+/** When the source has been read, its first marked words have the focus. */
+const found = (page: Page): Promise<void> => page.locator(SOURCE_MARK).first().and(page.locator(':focus')).waitFor();
 
 describe('the citations of an artifact', () => {
   it('say what was found, in words, and can be limited to what was not', async () => {
@@ -126,17 +135,17 @@ describe('the citations of an artifact', () => {
     await page.keyboard.press('Enter');
     await source.and(page.locator(':focus')).waitFor();
     await page.keyboard.press('Enter');
-    await page.locator('pre mark').waitFor();
-    expect(await marked(page)).toEqual({ text: ROW, seen: true, focused: true });
+    await found(page);
+    expect(await marked(page)).toEqual({ text: RENDERED, seen: true, focused: true });
     await page.getByTestId('source-panel').getByText('tides.md').waitFor();
     // A link leads there, too.
     await page.reload();
-    await page.locator('pre mark').waitFor();
-    expect(await marked(page)).toEqual({ text: ROW, seen: true, focused: true });
+    await found(page);
+    expect(await marked(page)).toEqual({ text: RENDERED, seen: true, focused: true });
     await page.getByRole('link', { name: 'Open in the project' }).click();
     await page.waitForURL('**/projects/**');
     await page.locator('pre mark').waitFor();
-    expect(await marked(page)).toEqual({ text: ROW, seen: true, focused: true });
+    expect(await marked(page, 'pre mark')).toEqual({ text: ROW, seen: true, focused: true });
     await page.getByRole('button', { name: 'Plain text' }).click();
     await page.getByRole('cell', { name: 'Bay of Fundy 🌊' }).waitFor();
     await close(page);
@@ -149,14 +158,14 @@ describe('the citations of an artifact', () => {
     const third = list(page).locator(':scope > li').nth(2);
     // An artifact of the run is a source, too.
     await third.getByRole('link', { name: 'Result of s1.s0' }).click();
-    await page.locator('pre mark').waitFor();
+    await found(page);
     expect((await marked(page)).text).toBe('Claim 1 of Result of s1.s0.');
     await page.getByRole('button', { name: 'Back', exact: true }).click();
     await third.getByRole('link', { name: 'Result of s1.s0' }).and(page.locator(':focus')).waitFor();
     // A quote that is not there is said not to be there.
     await list(page).locator(':scope > li').nth(1).getByRole('link').click();
     await page.getByText('This document does not contain the quoted words.').waitFor();
-    expect(await page.locator('pre mark').count()).toBe(0);
+    expect(await page.locator(SOURCE_MARK).count()).toBe(0);
     await page.getByRole('button', { name: 'Show among the documents' }).click();
     await page.getByTestId('document-panel').waitFor();
     await close(page);
@@ -259,8 +268,8 @@ describe('the citations of an artifact', () => {
     await page.getByRole('button', { name: 'Show more citations' }).waitFor({ state: 'detached' });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
     await list(page).getByRole('link').first().click();
-    await page.locator('pre mark').waitFor();
-    expect((await marked(page)).text).toBe(ROW);
+    await found(page);
+    expect((await marked(page)).text).toBe(RENDERED);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
     await page.getByRole('button', { name: 'Back', exact: true }).click();
     await list(page).getByRole('link').first().and(page.locator(':focus')).waitFor();
@@ -285,12 +294,13 @@ describe('the citations of an artifact', () => {
       await page
         .getByText('The source has changed since. The quoted words stand elsewhere now, and are marked below.')
         .waitFor();
-      expect((await marked(page)).text).toBe(ROW);
+      await found(page);
+      expect((await marked(page)).text).toBe(RENDERED);
       await page.getByRole('button', { name: 'Back', exact: true }).click();
       await write(ROW.replace('sixteen', 'fifteen'));
       await source.click();
       await page.getByText('The source has changed since. The passage is not there any more.').waitFor();
-      expect(await page.locator('pre mark').count()).toBe(0);
+      expect(await page.locator(SOURCE_MARK).count()).toBe(0);
     } finally {
       await write(ROW);
     }

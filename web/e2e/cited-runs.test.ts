@@ -250,7 +250,7 @@ describe('footnotes', () => {
     await panel.locator('mark').getByText('It said so.').waitFor();
     await panel.getByRole('link', { name: 'A long source' }).click();
     await page.getByText('The passage is marked below. It has not changed.').waitFor();
-    const mark = page.locator('pre mark');
+    const mark = page.getByTestId('source-panel').locator('mark');
     expect(await mark.innerText()).toBe(QUOTE);
     await drawn(page);
     expect(
