@@ -1,4 +1,5 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vite';
 
 // The gateway for `npm run dev`. The built page calls the gateway that served it.
@@ -11,9 +12,7 @@ export default defineConfig({
   resolve: {
     alias: {
       // Its form for browsers needs a document, and Markdown is read in a worker.
-      'decode-named-character-reference': import.meta
-        .resolve('decode-named-character-reference')
-        .replace('file://', ''),
+      'decode-named-character-reference': fileURLToPath(import.meta.resolve('decode-named-character-reference')),
     },
   },
   server: { proxy: { '^/treeagent\\.v1\\.': { target: gateway, changeOrigin: true } } },

@@ -129,7 +129,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
   });
 
   it('holds for citations: list, chain, source, marked text, footnotes', async () => {
-    const page = await open(browser, `${gateway.url}/runs/${cited}?tab=result`, options);
+    const page = await open(browser, `${gateway.url}/runs/${cited}?view=graph&tab=result`, options);
     await connection(page, 'ended');
     await treeItem(page, 'Cite the moon').click();
     const pill = page.getByRole('button', { name: / supported, / });

@@ -28,8 +28,8 @@ const TEXT: [string, string[]][] = [
   ['text', ['bg', 'surface', 'raised', 'sunken', 'hover', 'accent-soft', 'canvas']],
   ['text-2', ['bg', 'surface', 'sunken', 'hover', 'accent-soft']],
   ['text-3', ['bg', 'surface', 'sunken', 'hover', 'accent-soft']],
-  ['accent', ['surface', 'accent-soft', 'bg']],
-  ...TONES.map((t): [string, string[]] => [`${t}-text`, [`${t}-bg`, 'surface', 'hover', 'accent-soft']]),
+  ['accent', ['surface', 'accent-soft', 'bg', 'sunken']],
+  ...TONES.map((t): [string, string[]] => [`${t}-text`, [`${t}-bg`, 'surface', 'sunken', 'hover', 'accent-soft']]),
 ];
 
 /**

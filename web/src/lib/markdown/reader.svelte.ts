@@ -4,8 +4,8 @@ import type { Root } from 'mdast';
 import { Notes, type Note } from './notes';
 import { slices, type Slice } from './slices';
 
-/** The parser may take so long for one slice: about fifteen times what it needs on a slow machine. */
-const DEADLINE_MS = 2000;
+/** The parser may take so long for one slice: fifty times what it needs on a machine with nothing else to do. */
+const DEADLINE_MS = 5000;
 
 export interface Part extends Slice {
   /** Absent if the parser did not finish. Then the text is shown as it is. */
@@ -52,8 +52,13 @@ export class Reading {
   notes = $state.raw<readonly Note[]>([]);
   #current = 0;
 
-  /** Reads a text instead of the one before. */
-  async read(text: string): Promise<void> {
+  /** Reads no further. */
+  stop(): void {
+    this.#current += 1;
+  }
+
+  /** Reads a text instead of the one before; true if it has read the whole. */
+  async read(text: string): Promise<boolean> {
     const current = ++this.#current;
     const notes = new Notes();
     const wanted = slices(text);
@@ -63,7 +68,7 @@ export class Reading {
       const reply = last.then(() => (isPlain || current !== this.#current ? undefined : parse(slice)));
       last = reply;
       const tree = await reply;
-      if (current !== this.#current) return;
+      if (current !== this.#current) return false;
       // What follows a text that is made to be slow is shown as it is, too.
       isPlain ||= tree === undefined;
       if (tree !== undefined) notes.take(tree);
@@ -71,5 +76,6 @@ export class Reading {
     }
     this.parts = this.parts.slice(0, wanted.length);
     this.notes = notes.finish();
+    return true;
   }
 }
