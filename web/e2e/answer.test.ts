@@ -102,7 +102,7 @@ describe('the answer of a run', () => {
       'the run ends',
       60_000,
     );
-    const page = await open(browser, `${gateway.url}/runs/${run}`, { reducedMotion: 'reduce' });
+    const page = await open(browser, `${gateway.url}/runs/${run}?view=`, { reducedMotion: 'reduce' });
     // A run that has ended opens with its answer.
     await page
       .getByTestId('answer-facts')

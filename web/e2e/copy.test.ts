@@ -51,12 +51,8 @@ describe('copying', () => {
     await page.getByLabel('Event of the run').fill(String(then));
     await page.getByTestId('moment').waitFor();
     expect(JSON.parse(await copyAs(page, 'JSON'))).toMatchObject({ seq: then });
-    expect(JSON.parse(await shell.run(await copyAs(page, 'grpcurl')))).toMatchObject({
-      graph: { seq: String(then) },
-    });
-    expect(JSON.parse(await shell.run(`${await copyAs(page, 'CLI')} --format json`))).toMatchObject({
-      seq: then,
-    });
+    expect(JSON.parse(await shell.run(await copyAs(page, 'grpcurl')))).toMatchObject({ graph: { seq: String(then) } });
+    expect(JSON.parse(await shell.run(`${await copyAs(page, 'CLI')} --format json`))).toMatchObject({ seq: then });
     await page.goto(await copyAs(page, 'URL'));
     await until(
       () => shownSeq(page),

@@ -86,10 +86,7 @@ describe('the documents of a run', () => {
   it('exist in the past once they were created, with the text that they had then', async () => {
     const documents = await documentsOf(done);
     const pad = documents.find((d) => d.kind === 'DOCUMENT_KIND_SCRATCHPAD' && d.title === 's0.s0')!;
-    const page = await open(
-      browser,
-      `${gateway.url}/runs/${done}?view=documents&document=${pad.documentId}`,
-    );
+    const page = await open(browser, `${gateway.url}/runs/${done}?view=documents&document=${pad.documentId}`);
     await connection(page, 'ended');
     const panel = page.getByTestId('document-panel');
     await panel

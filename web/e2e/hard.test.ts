@@ -120,7 +120,10 @@ describe('a flood', () => {
       120_000,
     );
     expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(5000);
-    await page.getByTestId('facts').getByText(`${graph.nodes.length.toLocaleString('en')} nodes`).waitFor();
+    await page
+      .getByTestId('facts')
+      .getByText(`${graph.nodes.length.toLocaleString('en')} nodes`)
+      .waitFor();
     const leaf = graph.nodes.at(-1)!;
     await page.goto(`${gateway.url}/runs/${run}?node=${leaf.id}`);
     await page
@@ -207,7 +210,10 @@ describe('a tree beyond all budgets', () => {
       const created = tree.filter((event) => event.type === 'tree.node_created');
       const page = await open(browser, `${gateway.url}/runs/${tree[0]!.runId}`);
       await connection(page, 'ended');
-      await page.getByTestId('facts').getByText(`${created.length.toLocaleString('en')} nodes`).waitFor();
+      await page
+        .getByTestId('facts')
+        .getByText(`${created.length.toLocaleString('en')} nodes`)
+        .waitFor();
       await page.keyboard.press('0');
       await drawn(page);
       expect(await page.evaluate(() => document.querySelectorAll('*').length)).toBeLessThan(20_000);

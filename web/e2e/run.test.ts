@@ -113,6 +113,7 @@ describe('the node panel', () => {
     expect(await panel.locator('ol > li b').allInnerTexts()).toEqual(own.map((e) => eventWords(e.type)));
     await panel.getByRole('button', { name: 'Raw event' }).last().click();
     await panel.getByLabel('The event as JSON').getByText('nodeCompleted').waitFor();
+    await page.getByRole('tab', { name: 'Timeline' }).focus();
     await page.keyboard.press('ArrowRight');
     const [call, ...rest] = await panel.getByRole('listitem').all();
     await call!.getByText('list_documents', { exact: true }).waitFor();
@@ -207,12 +208,12 @@ describe('time', () => {
       'the past is loaded',
     );
     expect(await treeOf(page)).toEqual(statuses(await graphAt(done, head - 4)));
-    await page.getByLabel('Speed').selectOption('500');
+    await page.getByLabel('Speed').selectOption('20');
     await page.getByRole('button', { name: 'Play' }).click();
     await page.getByRole('button', { name: 'Play' }).waitFor();
     expect(await shownSeq(page)).toBe(head);
     await page.keyboard.press('l');
-    await page.locator('button[aria-pressed=true]', { hasText: 'Live' }).waitFor();
+    await page.getByTestId('moment').waitFor({ state: 'detached' });
     expect(page.url()).not.toContain('seq=');
     await close(page);
   });
@@ -298,13 +299,14 @@ describe('access', () => {
     await close(page);
   });
 
-  it('shows the tree instead of the canvas at 360 px, without horizontal scrolling', async () => {
+  it('shows graph, list and panel at 360 px, without horizontal scrolling', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`, { viewport: { width: 360, height: 740 } });
     await ended(page);
-    expect(await page.locator('canvas').count()).toBe(0);
+    await page.locator('canvas').first().waitFor();
+    await page.getByRole('button', { name: 'List', exact: true }).click();
     await treeItem(page, 's1.s0').click();
     await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
-    await page.getByRole('button', { name: 'Events', exact: true }).click();
+    await page.getByRole('button', { name: 'Time line', exact: true }).click();
     await page.getByTestId('event-rows').waitFor();
     for (const path of [`/runs/${done}`, '/runs', '/runs?new=1']) {
       await page.goto(gateway.url + path);

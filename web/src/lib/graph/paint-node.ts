@@ -105,7 +105,14 @@ function drawCorner(
   const size = Math.min(10, item.height - 4);
   const y = item.y + Math.min(item.height / 2, PAD + LEAST_FONT_PX / 2);
   let right = item.x + item.width - PAD;
-  drawNamed(ctx, ROLE_LOOKS[node.role].icon, palette.muted, right - size, y - size / 2, size);
+  drawNamed(
+    ctx,
+    ROLE_LOOKS[scene.hasChildren(item.at) ? 'planner' : node.role].icon,
+    palette.muted,
+    right - size,
+    y - size / 2,
+    size,
+  );
   right -= size + 3;
   const bands = scene.graph!.node(node.parentId ?? '')?.plan?.bands.length ?? 0;
   const isBand = bands > 1 && node.bandIndex !== undefined;
