@@ -42,7 +42,7 @@ export async function openIn(
   return page;
 }
 
-/** The page of a run opens with its graph, unless the address names a view; by itself it shows the answer at the end. */
+/** The page of a run opens with its graph, unless the address names a view. By itself it shows an answer at the end. */
 function inGraph(url: string): string {
   if (!/\/runs\/[^/?]+/.test(url) || /[?&]view=/.test(url)) return url;
   return `${url}${url.includes('?') ? '&' : '?'}view=graph`;

@@ -194,7 +194,7 @@ export class GraphController {
   /** Moves just far enough to show a node; closer, if it is drawn as a part of its subtree. */
   reveal(id: string): void {
     const at = this.scene.graph?.position(id) ?? -1;
-    if (at < 0 || this.scene.open[at] !== 1) return;
+    if (at < 0 || at >= this.scene.count || this.scene.open[at] !== 1) return;
     if (this.scene.placed[at] !== 1) {
       this.#reveal = id;
       return;
@@ -277,6 +277,8 @@ export class GraphController {
 
   #placed(layout: Layout): void {
     const { scene } = this;
+    // Before its first node a run has nothing to look at.
+    if (layout.ys.length === 0 || scene.count === 0) return;
     const first = !this.#ready;
     const animate = !first && this.#options.animate() && layout.ys.length < 20_000;
     const columns = scene.place(layout, this.#anchor(), animate, performance.now(), this.camera.k);
@@ -341,7 +343,7 @@ export class GraphController {
   }
 
   #follow(): void {
-    if (this.#ready && this.size.width > 0) this.#turnTo(this.#aim());
+    if (this.#ready && this.size.width > 0 && this.scene.count > 0) this.#turnTo(this.#aim());
   }
 
   #turnTo(to: Stand, slowly = this.#options.animate()): void {

@@ -3,7 +3,18 @@
 import { phraseOf } from '../phrases';
 import { ACTIVE_STATUSES, expansionOf, statusIndex, type GraphNode } from '../projection/model';
 import { DASHED, ROLE_LOOKS } from '../status';
-import { drawIcon, drawLines, drawMark, drawNamed, ellipsis, linesOf, outline, rounded, setFont } from './paint-parts';
+import {
+  drawIcon,
+  drawLines,
+  drawMark,
+  drawNamed,
+  ellipsis,
+  linesOf,
+  outline,
+  rounded,
+  setFont,
+  widthOf,
+} from './paint-parts';
 import type { Marks, Time } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
@@ -47,7 +58,7 @@ export function drawNode(
   if (time.pulses && ACTIVE_STATUSES.has(node.status)) drawPulse(ctx, item, palette.tone[status]!, time.now);
   // Text is never faded: it would be too pale to read.
   ctx.globalAlpha = opaque;
-  if (item.height >= CHIP_PX - 1) drawWords(ctx, item, node, scene, palette, faded);
+  if (item.height >= CHIP_PX - 1) drawWords(ctx, item, node, scene, palette, marks, faded);
   ctx.globalAlpha = 1;
   outline(ctx, item, palette, marks);
 }
@@ -72,12 +83,13 @@ function drawWords(
   node: GraphNode,
   scene: Scene,
   palette: Palette,
+  marks: Marks,
   faded: boolean,
 ): void {
   const icon = Math.min(LEAST_FONT_PX, item.height - 3);
   const lines = item.height >= TWO_LINES_PX ? 2 : 1;
   const phrase = item.height >= PHRASE_PX ? phraseOf(node, scene.graph!, item.at) : '';
-  const right = drawMark(ctx, item, node, palette) + drawCorner(ctx, item, node, scene, palette);
+  const right = drawMark(ctx, item, node, palette) + drawCorner(ctx, item, node, scene, palette, marks);
   const x = item.x + PAD + icon + 4;
   const room = item.x + item.width - PAD - right - x;
   setFont(ctx, 600, palette);
@@ -93,13 +105,18 @@ function drawWords(
   ctx.fillText(ellipsis(ctx, 500, phrase, room), x, y + title.length * LINE_PX);
 }
 
-/** The role, and the branch of homework or the band of a plan that has several, in the upper corner of a chip with room. Returns their width. */
+/**
+ * The role, and the place among the picks of a search, the branch of homework, or the band of a plan that has several,
+ * in the upper corner of a chip with room.
+ * Returns their width.
+ */
 function drawCorner(
   ctx: CanvasRenderingContext2D,
   item: Item,
   node: GraphNode,
   scene: Scene,
   palette: Palette,
+  marks: Marks,
 ): number {
   if (item.width < 110) return 0;
   const size = Math.min(10, item.height - 4);
@@ -116,12 +133,24 @@ function drawCorner(
   right -= size + 3;
   const bands = scene.graph!.node(node.parentId ?? '')?.plan?.bands.length ?? 0;
   const isBand = bands > 1 && node.bandIndex !== undefined;
-  const text = node.task ? node.task.branchId.slice(0, 12) : isBand ? `B${node.bandIndex! + 1}` : '';
+  const pick = marks.picks?.get(node.id);
+  const group = node.task ? node.task.branchId.slice(0, 12) : isBand ? `B${node.bandIndex! + 1}` : '';
+  const text = pick === undefined ? group : String(pick);
   if (text !== '') {
     setFont(ctx, 500, palette);
     ctx.fillStyle = palette.muted;
-    right -= ctx.measureText(text).width;
+    const width = widthOf(ctx, text);
+    right -= width + (pick === undefined ? 0 : 3);
     ctx.fillText(text, right, y + 0.5);
+    if (pick !== undefined) {
+      // A number in a circle.
+      ctx.strokeStyle = palette.muted;
+      ctx.lineWidth = 1;
+      ctx.beginPath();
+      ctx.roundRect(right - 3, y - 6.5, width + 6, 13, 6.5);
+      ctx.stroke();
+      right -= 3;
+    }
     right -= 3;
   }
   return item.x + item.width - PAD - right;

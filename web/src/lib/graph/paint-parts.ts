@@ -22,6 +22,8 @@ export interface Marks {
   above?: ReadonlySet<number>;
   /** Nodes that something else on the page points at. */
   lit?: ReadonlySet<number>;
+  /** In which place each topic of a search was picked, by id. */
+  picks?: ReadonlyMap<string, number>;
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }

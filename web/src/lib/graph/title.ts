@@ -30,7 +30,8 @@ function beginning(title: string): string {
   return title.slice(0, letters.at(-1)!.index);
 }
 
-const wordsOf = (title: string): string[] => beginning(title).trim().split(/\s+/u);
+/** Without the marks of code in Markdown, which tell nothing here. */
+const wordsOf = (title: string): string[] => beginning(title).replaceAll('`', '').trim().split(/\s+/u);
 
 const known = new WeakMap<readonly number[], Shared & { of: number }>();
 
@@ -70,30 +71,27 @@ function pieces(word: string, fits: (text: string) => boolean): string[] {
   return parts;
 }
 
-interface Word extends Run {
-  /** It follows the one before without a space. */
-  joined: boolean;
-}
-
-const CUT: Word = { text: '…', dim: true, joined: false };
+const CUT: Run = { text: '…', dim: true };
 
 /** Words in lines, as many as there are; undefined if they need more than `most`. */
-function wrap(words: readonly Word[], fits: (text: string) => boolean, most: number): Line[] | undefined {
+function wrap(words: readonly Run[], fits: (text: string) => boolean, most: number): Line[] | undefined {
   const lines: Line[] = [];
   let text = '';
   let line: Line = [];
-  for (const { text: word, dim, joined } of words) {
-    const space = text === '' || joined ? '' : ' ';
-    if (text !== '' && !fits(text + space + word)) {
-      lines.push(line);
-      if (lines.length >= most) return undefined;
-      [line, text] = [[], ''];
+  for (const { text: word, dim } of words) {
+    for (const [i, piece] of pieces(word, fits).entries()) {
+      const space = text === '' || i > 0 ? '' : ' ';
+      if (text !== '' && !fits(text + space + piece)) {
+        lines.push(line);
+        if (lines.length >= most) return undefined;
+        [line, text] = [[], ''];
+      }
+      const part = (text === '' ? '' : space) + piece;
+      text += part;
+      const last = line.at(-1);
+      if (last !== undefined && last.dim === dim) last.text += part;
+      else line.push({ text: part, dim });
     }
-    const part = (text === '' ? '' : space) + word;
-    text += part;
-    const last = line.at(-1);
-    if (last !== undefined && last.dim === dim) last.text += part;
-    else line.push({ text: part, dim });
   }
   lines.push(line);
   return lines;
@@ -103,23 +101,25 @@ function wrap(words: readonly Word[], fits: (text: string) => boolean, most: num
 export function titleLines(title: string, shared: Shared, most: number, fits: (text: string) => boolean): Line[] {
   const all = wordsOf(title);
   const own = all.length - shared.after;
-  const words: Word[] = all.flatMap((word, i) =>
-    pieces(word, fits).map((text, part) => ({ text, dim: i < shared.before || i >= own, joined: part > 0 })),
-  );
+  const words: Run[] = all.map((text, i) => ({ text, dim: i < shared.before || i >= own }));
   const whole = wrap(words, fits, most);
   if (whole !== undefined) return whole;
-  // What siblings share goes first, then what is distinct, each from behind its middle outwards, the first word last.
+  // What siblings share is given up first, then what is distinct, each from behind its middle outwards.
   const order = [true, false].flatMap((dim) => {
     const group = words.flatMap((word, i) => (word.dim === dim ? [i] : []));
     const rank = new Map(group.map((i, at) => [i, kept(at / Math.max(1, group.length - 1))]));
     return group.sort((a, b) => rank.get(a)! - rank.get(b)!);
   });
-  const gone = new Set<number>();
-  for (const i of order.slice(0, -1)) {
-    gone.add(i);
+  // As many as there is room for, the most telling ones first.
+  const gone = new Set(order);
+  let found: Line[] | undefined;
+  for (const i of order.toReversed()) {
+    gone.delete(i);
     const lines = wrap(withGaps(words, gone), fits, most);
-    if (lines !== undefined) return lines;
+    if (lines === undefined) gone.add(i);
+    else found = lines;
   }
+  if (found !== undefined) return found;
   // Not even one word fits: as much of the first one of its own as does.
   const first = words.find((word) => !word.dim) ?? CUT;
   const letters = [...segmenter.segment(first.text)].map(({ segment }) => segment);
@@ -131,6 +131,6 @@ export function titleLines(title: string, shared: Shared, most: number, fits: (t
 const kept = (place: number): number => (place < 0.6 ? (0.6 - place) / 0.6 : (place - 0.6) / 0.45);
 
 /** The words that are left, with a mark where some are missing. */
-function withGaps(words: readonly Word[], gone: ReadonlySet<number>): Word[] {
+function withGaps(words: readonly Run[], gone: ReadonlySet<number>): Run[] {
   return words.flatMap((word, i) => (!gone.has(i) ? [word] : gone.has(i - 1) ? [] : [CUT]));
 }
