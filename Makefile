@@ -47,7 +47,7 @@ web-test: web ## test the web UI in Chromium with a real gateway
 	@cargo build --quiet --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent e2e
 
-web-screenshots: web ## take screenshots of the web UI, into web/screenshots/
+web-screenshots: web ## take the pictures of the web UI, into web/screenshots/; needs img2webp (apt-get install webp)
 	@cargo build --quiet --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent screenshots
 

@@ -1,5 +1,5 @@
 // Makes the moving picture of the README: a real run over this project's documents grows into its answer.
-// `scripts/webp node web/scripts/run.mjs web/scripts/picture.ts` writes web/screenshots/growing.webp.
+// `make web-screenshots` writes it to web/screenshots/growing.webp. It needs `img2webp`, of Debian's package `webp`.
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, statSync } from 'node:fs';
