@@ -1,6 +1,7 @@
 // Measurements for the benchmark. Without a listener a probe costs one comparison.
 
-export type Moment = 'received' | 'applied' | 'painted' | 'layout';
+/** `active`: how many of the active nodes are in view, and how many there are. */
+export type Moment = 'received' | 'applied' | 'painted' | 'layout' | 'active';
 
 declare global {
   var treeAgentProbe: ((moment: Moment, seq: number, ms: number) => void) | undefined;

@@ -8,7 +8,7 @@ import { Layouter } from './layouter';
 import { paint } from './paint';
 import type { Marks } from './paint-parts';
 import { readPalette, type Palette } from './palette';
-import { Scene } from './scene';
+import { MOVE_MS, Scene } from './scene';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN, type Layout } from './tidy';
 import { CARD_ZOOM, CHIP_PX, hit, visible, type Item, type View } from './visible';
 
@@ -18,8 +18,6 @@ const MOST_CARDS = 400;
 const READABLE = CHIP_PX / CARD_HEIGHT;
 /** A node that is revealed is made wider than this. */
 const NARROW_PX = 90;
-/** The camera takes this long to a new place. */
-const TURN_MS = 350;
 /** Chips pulse with this pause between two frames, if no more than so many nodes are in view. */
 const PULSE_MS = 60;
 const MOST_PULSING = 400;
@@ -329,12 +327,11 @@ export class GraphController {
    */
   #aim(): Stand {
     const { scene, size, covered } = this;
-    const busy = (at: number): number => ACTIVE.reduce((sum, status) => sum + scene.tally(at, status), 0);
-    const least = MOST_ACTIVE * busy(0);
+    const least = MOST_ACTIVE * this.#busy(0);
     let at = 0;
     let stand = framing(size, this.#box(0), covered);
     while (least > 0 && stand.k < READABLE) {
-      const next = scene.graph!.childrenOf(at).find((child) => scene.open[child] === 1 && busy(child) >= least);
+      const next = scene.graph!.childrenOf(at).find((child) => scene.open[child] === 1 && this.#busy(child) >= least);
       if (next === undefined) break;
       at = next;
       stand = framing(size, this.#box(at), covered);
@@ -365,7 +362,7 @@ export class GraphController {
   #step(now: number): boolean {
     const turn = this.#turn;
     if (turn === undefined) return false;
-    const t = Math.min(1, Math.max(0, now - turn.since) / TURN_MS);
+    const t = Math.min(1, Math.max(0, now - turn.since) / MOVE_MS);
     this.camera.move(turn.to, turn.from, 1 - (1 - t) ** 3);
     if (t < 1) return true;
     this.#turn = undefined;
@@ -393,5 +390,25 @@ export class GraphController {
     if (changing) this.redraw();
     else if (busy) this.#later = setTimeout(() => this.redraw(), PULSE_MS);
     probe('painted', scene.graph.seq, performance.now() - startedAt);
+    if (globalThis.treeAgentProbe !== undefined) this.#tellActive();
   };
+
+  /** Tells tests how many of the active nodes are in view: as cards and chips, or as dots of a group. */
+  #tellActive(): void {
+    const { scene, size } = this;
+    const inView = this.#view.items.filter(
+      ({ x, y, width, height }) =>
+        x > -width / 2 && y > -height / 2 && x + width / 2 < size.width && y + height / 2 < size.height,
+    );
+    const seen = inView.reduce((sum, { at, bundle }) => {
+      if (bundle) return sum + this.#busy(at);
+      return sum + (ACTIVE_STATUSES.has(scene.graph!.nodes[at]!.status) ? 1 : 0);
+    }, 0);
+    probe('active', seen, this.#busy(0));
+  }
+
+  /** How many nodes of a subtree are active. */
+  #busy(at: number): number {
+    return ACTIVE.reduce((sum, status) => sum + this.scene.tally(at, status), 0);
+  }
 }

@@ -11,7 +11,8 @@ import { COLUMN, ROW, type Layout, type Room } from './tidy';
 
 const KINDS = NODE_STATUSES.length;
 const DONE = statusIndex('completed');
-const MOVE_MS = 260;
+/** Nodes move as long as the camera does, so that they do not leave the view on the way. */
+export const MOVE_MS = 350;
 /** An edge is drawn in this time, then its card fades in. */
 const EDGE_MS = 200;
 const FADE_MS = 150;
@@ -116,20 +117,18 @@ export class Scene {
   }
 
   #openUp(n: number): void {
-    const { parents, ids, children } = this.graph!.shape;
+    const { parents, ids } = this.graph!.shape;
     const anyCollapsed = this.collapsed.size > 0;
     for (let i = 0; i < n; i++) {
       const parent = parents[i]!;
       const shown = parent < 0 || (this.open[parent] === 1 && !(anyCollapsed && this.collapsed.has(ids[parent]!)));
       this.open[i] = shown ? 1 : 0;
       if (this.placed[i] === 1 || !shown) continue;
-      // Until its layout arrives, a new node is placed below its older siblings, or beside its parent.
-      const siblings = parent < 0 ? [] : children[parent]!;
-      const before = siblings[siblings.indexOf(i, Math.max(0, siblings.length - 64)) - 1];
-      this.y[i] = before !== undefined ? this.y[before]! + ROW : parent >= 0 ? this.y[parent]! : 0;
+      // Until its layout arrives, a new node is where its parent is, and not shown yet.
+      this.y[i] = parent < 0 ? 0 : this.y[parent]!;
       this.target[i] = this.y[i]!;
       this.columns[i] = parent < 0 ? 0 : this.columns[parent]! + 1;
-      this.xs[i] = this.columns[i]! * COLUMN;
+      this.xs[i] = parent < 0 ? 0 : this.xs[parent]!;
     }
   }
 
@@ -238,7 +237,7 @@ export class Scene {
       const parent = this.graph!.shape.parents[i]!;
       // A new node starts at its parent.
       this.#from[i] = fresh && parent >= 0 ? this.y[parent]! : this.y[i]!;
-      this.#fromX[i] = fresh ? this.x(i) : this.xs[i]!;
+      this.#fromX[i] = fresh && parent >= 0 ? this.xs[parent]! : this.xs[i]!;
       farthest = Math.max(farthest, Math.abs(this.target[i]! - this.#from[i]!), Math.abs(this.x(i) - this.#fromX[i]!));
     }
     this.#extents();
@@ -261,6 +260,7 @@ export class Scene {
 
   /** How opaque a node is, from 0 to 1. */
   shown(at: number, now: number): number {
+    if (this.placed[at] === 0) return 0;
     return Math.min(1, Math.max(0, (now - this.#born[at]! - EDGE_MS) / FADE_MS));
   }
 
