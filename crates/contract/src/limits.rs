@@ -54,6 +54,10 @@ pub const SNIPPET_BYTES: usize = 600;
 pub const NODE_DECISIONS: usize = 16;
 /// Bytes of one gRPC message in either direction, except an answer that holds a graph.
 pub const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of a file that a client sends to be converted.
+pub const FILE_BYTES: usize = 8 * 1024 * 1024;
+/// Bytes of a request to the service of documents. A file of [`FILE_BYTES`] fits, also as base64 in JSON.
+pub const DOCUMENT_REQUEST_BYTES: usize = 12 * 1024 * 1024;
 /// Bytes of a request to a service of the public API that takes neither documents nor runs.
 pub const REQUEST_BYTES: usize = 256 * 1024;
 /// Bytes of a request to the service of runs. Four prompts and a schema of [`PROMPT_BYTES`] each fit,

@@ -90,20 +90,21 @@ impl Kind {
     }
 }
 
-/// What a file of a type that is not known seems to be, by its name: why it is not read, and what reads it.
-pub fn by_name(file: &Path) -> String {
+/// What a file of a type that is not known seems to be, by its name: why it is not read, and a glob by which a user can
+/// ask for it nevertheless.
+pub fn by_name(file: &Path) -> (String, Option<String>) {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let guess = mime_guess::from_path(file).first();
     let has = |kind: &str| guess.as_ref().is_some_and(|guess| guess.type_() == kind);
     match file.extension().map(|extension| extension.to_string_lossy()) {
-        _ if is_in(OF_PROGRAMS, &name) => format!("written by a program, include it with --include '{name}'"),
+        _ if is_in(OF_PROGRAMS, &name) => ("written by a program".to_owned(), Some(name.into_owned())),
         Some(_)
             if let Some(kind) = ["image", "audio", "video", "font"].into_iter().find(|kind| has(kind)) =>
         {
-            format!("no text: {kind}")
+            (format!("no text: {kind}"), None)
         }
-        Some(extension) => format!("unknown type .{extension}, include it with --include '*.{extension}'"),
-        None => format!("unknown type, include it with --include '{name}'"),
+        Some(extension) => (format!("unknown type .{extension}"), Some(format!("*.{extension}"))),
+        None => ("unknown type".to_owned(), Some(name.into_owned())),
     }
 }
 
@@ -132,14 +133,15 @@ mod tests {
             assert_eq!(of(name), Some(kind), "{name}");
         }
         for (other, why) in [
-            ("a.png", "no text: image"),
-            ("a.zip", "unknown type .zip, include it with --include '*.zip'"),
-            ("package-lock.json", "written by a program, include it with --include 'package-lock.json'"),
-            ("Cargo.lock", "unknown type .lock, include it with --include '*.lock'"),
-            ("plan", "unknown type, include it with --include 'plan'"),
-            ("a.md.orig", "unknown type .orig, include it with --include '*.orig'"),
+            ("a.png", ("no text: image", None)),
+            ("a.zip", ("unknown type .zip", Some("*.zip"))),
+            ("package-lock.json", ("written by a program", Some("package-lock.json"))),
+            ("Cargo.lock", ("unknown type .lock", Some("*.lock"))),
+            ("plan", ("unknown type", Some("plan"))),
+            ("a.md.orig", ("unknown type .orig", Some("*.orig"))),
         ] {
-            assert_eq!((of(other), by_name(Path::new(other)).as_str()), (None, why));
+            let (found, glob) = by_name(Path::new(other));
+            assert_eq!((of(other), (found.as_str(), glob.as_deref())), (None, why));
         }
     }
 }

@@ -10,6 +10,7 @@
 #[cfg(test)]
 #[path = "../tests/support/files.rs"]
 mod files;
+mod fingerprint;
 mod html;
 mod kind;
 mod office;
@@ -19,6 +20,7 @@ pub mod worker;
 
 use serde::{Deserialize, Serialize};
 
+pub use fingerprint::{file_hash, fingerprint, sha256};
 pub use kind::{Kind, by_name};
 pub use parts::{Part, split};
 pub use worker::Converter;

@@ -37,6 +37,12 @@ const STACK: usize = 64 * 1024 * 1024;
 /// Bytes of an answer: JSON writes quotation marks and ends of lines as two.
 const ANSWER_BYTES: usize = 2 * FILE_BYTES + 64 * 1024;
 
+/// The extension of the file, if this process was started to convert one.
+pub fn asked() -> Option<String> {
+    let mut args = std::env::args().skip(1);
+    (args.next()? == COMMAND).then(|| args.next().unwrap_or_default())
+}
+
 /// Converts the file on the standard input, writes what it holds to the standard output, and ends this process.
 /// `seconds` of processor time are the most that this may take.
 ///

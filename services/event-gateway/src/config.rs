@@ -1,5 +1,6 @@
 //! What can be set.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub struct Config {
     pub role_token: Option<RoleToken>,
     /// What makes vectors of passages; without it search goes by words alone.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// The program that converts imported files: one that calls [`tree_agent_convert::worker::serve`]. This one unless
+    /// it is set.
+    pub converter: PathBuf,
     /// How often store and fan-out are checked.
     pub health_check: Duration,
     /// How long a driver has to answer a command of a user.
@@ -48,6 +52,8 @@ impl Default for Config {
             auth: None,
             role_token: None,
             embedder: None,
+            // Without it, every file that must be converted is skipped with this reason.
+            converter: std::env::current_exe().unwrap_or_default(),
             health_check: Duration::from_secs(2),
             answer_within: Duration::from_secs(10),
         }

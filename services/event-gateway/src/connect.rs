@@ -21,6 +21,8 @@ use tree_agent_contract::limits;
 use tree_agent_runtime::errors;
 use tree_agent_runtime::protocol::{connect_error as error, read_body};
 
+use crate::imports::{IMPORT_FILE, too_large};
+
 const JSON: &str = "application/json";
 const PROTO: &str = "application/proto";
 /// The package whose methods can be called; the descriptors have the services that only the cluster calls, too.
@@ -75,7 +77,10 @@ pub(crate) async fn call(services: Routes, request: Request<Body>) -> Result<Res
         Ok(method) => method,
         Err(status) => return Ok(error(&status)),
     };
-    let body = read_body(body, request_bytes(&method)).await;
+    let body = read_body(body, request_bytes(&method)).await.map_err(|status| match status.code() {
+        Code::ResourceExhausted if parts.uri.path() == IMPORT_FILE => too_large(),
+        _ => status,
+    });
     let message = match body.and_then(|bytes| to_proto(codec, &method, bytes)) {
         Ok(message) => message,
         Err(status) => return Ok(error(&status)),
@@ -115,7 +120,7 @@ fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
 /// The maximum bytes of a request: those that the service takes.
 fn request_bytes(method: &MethodDescriptor) -> usize {
     match method.parent_service().name() {
-        "DocumentService" => limits::MESSAGE_BYTES,
+        "DocumentService" => limits::DOCUMENT_REQUEST_BYTES,
         "RunService" => limits::RUN_REQUEST_BYTES,
         _ => limits::REQUEST_BYTES,
     }

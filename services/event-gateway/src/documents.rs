@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Empty;
-use sha2::{Digest, Sha256};
 use tonic::{Request, Response, Status};
 use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::{hex, is_blank};
+use tree_agent_contract::text::is_blank;
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, ProjectId, ProjectStatus, RunContext,
     RunId, Scope, limits,
 };
+use tree_agent_convert::sha256;
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, StoreError, storable};
+use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, Project, StoreError, storable};
 
 use crate::errors;
 use crate::fields::{at_most, distinct, from_wire, id, now, optional};
@@ -240,49 +240,20 @@ impl DocumentService for Documents {
             checks.require(view.context().is_none(), "import", || "is not for roles".into());
         }
         checks.finish().map_err(|e| invalid(&e))?;
-        let title = match title.trim() {
-            "" => default_title(&request.path, &body),
-            title => title.to_owned(),
-        };
-        let now = now();
-        let project = view.project(&*self.0.store, project_id).await.map_err(|e| errors::store(&e))?;
-        if project.status == ProjectStatus::Archived {
-            return Err(errors::archived_project("project_id", project.id));
-        }
+        let project = self.open_project(&view, project_id).await?;
         let writer = view.writer(&*self.0.store, &project).await?;
-        let replaces_all = writer.is_none() || project.tools.replace_imported;
         let body = body.into_owned();
-        let content_hash = Some(content_hash(&body));
-        let document = Document {
-            // The same project and path make the same id: writing again replaces.
-            id: DocumentId::source(project_id, &request.path),
-            kind: DocumentKind::Source,
-            project_id: Some(project_id),
-            run_id: None,
-            path: request.path,
-            title,
-            body,
-            // Of a source that has a run, people know that a tool wrote it.
-            props: DocumentProps {
-                tree_agent_run_id: writer,
-                content_hash,
-                import,
-                ..DocumentProps::default()
-            },
-            created_at: now,
-            updated_at: now,
-        };
-        let written = summary_to_wire(&summary(&document));
-        let put = match replaces_all {
-            true => self.0.store.put_document(document).await.map(|()| true),
-            false => self.0.store.put_tool_document(document).await,
-        };
-        let is_written = put.map_err(errors::conflict("path"))?;
-        if !is_written {
-            return Err(errors::imported(&written.path));
-        }
-        self.0.wake_embedder();
+        let source = Source { path: request.path, title: title.into_owned(), body, import };
+        let written = self.put(&project, writer, source).await?;
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
+    }
+
+    async fn import_file(
+        &self,
+        request: Request<pb::ImportFileRequest>,
+    ) -> Result<Response<pb::ImportFileResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
+        self.import(&view, request.into_inner()).await.map(Response::new)
     }
 
     async fn delete_document(
@@ -317,7 +288,71 @@ impl DocumentService for Documents {
     }
 }
 
+/// A source as it is to be written.
+pub(crate) struct Source {
+    pub(crate) path: String,
+    /// The first heading or the file name when empty.
+    pub(crate) title: String,
+    pub(crate) body: String,
+    pub(crate) import: Option<Box<DocumentImport>>,
+}
+
 impl Documents {
+    /// The project, if it takes new documents.
+    pub(crate) async fn open_project(&self, view: &View, id: ProjectId) -> Result<Project, Status> {
+        let project = view.project(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
+        match project.status {
+            ProjectStatus::Archived => Err(errors::archived_project("project_id", project.id)),
+            _ => Ok(project),
+        }
+    }
+
+    /// Writes a source of `project`, for the run `writer` if a tool of it does.
+    pub(crate) async fn put(
+        &self,
+        project: &Project,
+        writer: Option<RunId>,
+        source: Source,
+    ) -> Result<pb::DocumentSummary, Status> {
+        let Source { path, title, body, import } = source;
+        let title = match title.trim() {
+            "" => default_title(&path, &body),
+            title => title.to_owned(),
+        };
+        let now = now();
+        let content_hash = Some(sha256(&[body.as_bytes()]).into());
+        let document = Document {
+            // The same project and path make the same id: writing again replaces.
+            id: DocumentId::source(project.id, &path),
+            kind: DocumentKind::Source,
+            project_id: Some(project.id),
+            run_id: None,
+            path,
+            title,
+            body,
+            // Of a source that has a run, people know that a tool wrote it.
+            props: DocumentProps {
+                tree_agent_run_id: writer,
+                content_hash,
+                import,
+                ..DocumentProps::default()
+            },
+            created_at: now,
+            updated_at: now,
+        };
+        let written = summary_to_wire(&summary(&document));
+        let put = match writer.is_none() || project.tools.replace_imported {
+            true => self.0.store.put_document(document).await.map(|()| true),
+            false => self.0.store.put_tool_document(document).await,
+        };
+        let is_written = put.map_err(errors::conflict("path"))?;
+        if !is_written {
+            return Err(errors::imported(&written.path));
+        }
+        self.0.wake_embedder();
+        Ok(written)
+    }
+
     /// The document as it was after the event `seq` of its run.
     async fn document_at(
         &self,
@@ -363,18 +398,13 @@ fn narrow(query: &mut DocumentQuery, view: &View) -> bool {
 }
 
 /// A path is relative and says one thing only: no blank, `.` or `..` part, and no character that a name may not have.
-fn check_path(checks: &mut Checks, path: &str) {
+pub(crate) fn check_path(checks: &mut Checks, path: &str) {
     checks.name("path", path, limits::PATH_BYTES);
     let odd = |part: &str| is_blank(part) || part == "." || part == "..";
     checks.require(path.is_empty() || !path.split('/').any(odd), "path", || {
         format!("{path:?} must be relative, separated by /, without empty, . or .. parts")
     });
     checks.require(!path.contains('\\'), "path", || format!("{path:?} must not hold backslashes"));
-}
-
-/// SHA-256 of a body, in hex.
-fn content_hash(body: &str) -> Box<str> {
-    hex(&Sha256::digest(body)).into()
 }
 
 fn import_from_wire(import: pb::DocumentImport) -> DocumentImport {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::{ProjectStatus, RunId, RunSpec, RunSummary};
+use tree_agent_convert::Converter;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::Metrics;
@@ -43,6 +44,8 @@ pub struct Gateway {
     /// How many more runs may be replayed at the same time.
     pub(crate) replays: Places,
     pub(crate) models: Models,
+    /// Converts imported files, a few at the same time.
+    pub(crate) converter: Converter,
     /// None without vectors.
     pub(crate) meaning: Option<Meaning>,
     pub(crate) maxima: Maxima,
@@ -73,6 +76,7 @@ impl Gateway {
             graphs: Graphs::new(store.clone()),
             replays: Places::new(REPLAYS),
             models: Models::new(&config.roles),
+            converter: Converter::new(config.converter.clone()),
             meaning,
             maxima: config.maxima.clone(),
             keep_prompts: config.keep_prompts,

@@ -16,6 +16,7 @@ mod fields;
 mod forks;
 mod gateway;
 mod graphs;
+mod imports;
 mod maxima;
 mod meaning;
 mod models;
@@ -113,7 +114,10 @@ pub async fn serve(
             limited!(ModelServiceServer::new(gateway.models.clone()))
                 .max_decoding_message_size(limits::REQUEST_BYTES),
         )
-        .service(limited!(DocumentServiceServer::new(documents::Documents(gateway.clone()))))
+        .service(
+            limited!(DocumentServiceServer::new(documents::Documents(gateway.clone())))
+                .max_decoding_message_size(limits::DOCUMENT_REQUEST_BYTES),
+        )
         .service(
             limited!(ProjectServiceServer::new(projects::Projects(gateway.clone())))
                 .max_decoding_message_size(limits::REQUEST_BYTES),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
+use tree_agent_convert::worker;
 use tree_agent_embedding::{EmbeddingArgs, from_settings};
 use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, MaximaArgs, WatchConfig, serve};
 use tree_agent_fanout::ConnectOptions;
@@ -83,8 +84,15 @@ impl Args {
     }
 }
 
+fn main() -> anyhow::Result<()> {
+    match worker::asked() {
+        Some(extension) => match worker::serve(&extension, worker::PROCESSOR_SECONDS)? {},
+        None => start(),
+    }
+}
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn start() -> anyhow::Result<()> {
     install_crypto_provider();
     let args = Args::parse();
     let ((mut config, embedding, storage), startup) =

@@ -16,6 +16,7 @@ use tree_agent_runtime::server::Origins;
 use crate::auth::{Admission, Guard};
 use crate::connect;
 use crate::gateway::Gateway;
+use crate::imports::{IMPORT_FILE, explain_size};
 use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
 /// The built UI; empty if it was not built.
@@ -71,10 +72,12 @@ pub(crate) fn router(
     let grpc = cors(origins).layer(tower::service_fn(move |request: Request<Body>| {
         let (connect, web) = (connect.clone(), web.clone());
         async move {
-            match connect::is_call(request.headers()) {
+            let is_import = request.uri().path() == IMPORT_FILE;
+            let response = match connect::is_call(request.headers()) {
                 true => connect.oneshot(request).await.map(connect::refusal),
                 false => web.oneshot(request).await,
-            }
+            };
+            if is_import { response.map(explain_size) } else { response }
         }
     }));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {

@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::{StreamExt, stream};
-use sha2::{Digest, Sha256};
 use tree_agent_contract::limits::IMPORT_BYTES;
-use tree_agent_contract::text::{check_name, hex};
-use tree_agent_convert::{Converter, split, worker};
+use tree_agent_contract::text::check_name;
+use tree_agent_convert::{Converter, file_hash, sha256, split, worker};
 use tree_agent_proto::v1 as pb;
 
 pub(crate) use self::folder::Selection;
@@ -31,8 +30,6 @@ use crate::exit::Exit;
 
 /// Files that are read and sent at the same time.
 const PARALLEL: usize = 8;
-/// Changes when files are converted or split in another way, so that they are imported again.
-const VERSION: &[u8] = b"5";
 
 /// Import a folder of documents into a project
 ///
@@ -120,13 +117,6 @@ fn source_of(dir: &Path) -> Result<String, CliError> {
     let machine = rustix::system::uname();
     let hash = sha256(&[machine.nodename().to_bytes(), path.as_os_str().as_encoded_bytes()]);
     Ok(format!("folder:{}", &hash[..32]))
-}
-
-/// SHA-256 of the parts one after the other, in hex.
-fn sha256(parts: &[&[u8]]) -> String {
-    let mut digest = Sha256::new();
-    parts.iter().for_each(|part| digest.update(part));
-    hex(&digest.finalize())
 }
 
 /// This program, which converts files, too.
@@ -306,8 +296,7 @@ async fn read(candidate: &Candidate) -> Result<Result<(Vec<u8>, Option<String>, 
     let read = move || {
         let bytes = candidate.read()?;
         let title = candidate.title();
-        let beside = title.as_deref().unwrap_or_default();
-        let hash = sha256(&[VERSION, &beside.len().to_le_bytes(), beside.as_bytes(), &bytes]);
+        let hash = file_hash(title.as_deref().unwrap_or_default(), &bytes);
         Ok((bytes, title, hash))
     };
     tokio::task::spawn_blocking(read)

@@ -81,6 +81,12 @@ impl DocumentService for OneDocument {
     ) -> Result<Response<CreateDocumentResponse>, Status> {
         Err(Status::unimplemented("read only"))
     }
+    async fn import_file(
+        &self,
+        _: Request<ImportFileRequest>,
+    ) -> Result<Response<ImportFileResponse>, Status> {
+        Err(Status::unimplemented("read only"))
+    }
     async fn list_document_versions(
         &self,
         _: Request<ListDocumentVersionsRequest>,

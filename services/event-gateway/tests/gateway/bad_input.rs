@@ -505,7 +505,7 @@ async fn a_node_of_another_run_in_a_log_longer_than_one_look() {
 #[tokio::test]
 async fn a_message_over_the_size_limit() {
     let gateway = Gateway::start(Config::default()).await;
-    let body = "b".repeat(9 * 1024 * 1024);
+    let body = "b".repeat(13 * 1024 * 1024);
     let request = CreateDocumentRequest { body, ..Default::default() };
     let status = gateway.documents().create_document(request).await.unwrap_err();
     assert_eq!(status.code(), OutOfRange, "{status:?}");

@@ -11,9 +11,13 @@ mod contexts;
 mod diffs;
 mod document_tree;
 mod estimates;
+#[allow(dead_code)]
+#[path = "../../../../crates/convert/tests/support/files.rs"]
+mod files;
 mod forged_messages;
 mod forks;
 mod http;
+mod imports;
 mod meaning;
 mod outage;
 mod projects;

@@ -226,7 +226,9 @@ fn sort_out(entry: &DirEntry, relative: &Path, is_named: bool) -> Result<Candida
         return skip(Reason::NotAFile, "no regular file");
     }
     let Some(kind) = Kind::of(entry.path()).or(is_named.then_some(Kind::Text)) else {
-        return skip(Reason::OtherType, &by_name(entry.path()));
+        let (why, glob) = by_name(entry.path());
+        let hint = glob.map_or_else(String::new, |glob| format!(", include it with --include '{glob}'"));
+        return skip(Reason::OtherType, &(why + &hint));
     };
     let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
     match parts {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tonic::Code;
 use tree_agent_contract::ProjectId;
-use tree_agent_convert::Part;
+use tree_agent_convert::{Part, fingerprint, sha256};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 use uuid::Uuid;
@@ -74,7 +74,7 @@ impl<'a> Project<'a> {
     /// True if a document that no import wrote has this path, this text and, if it is given, this title.
     pub(super) fn has_text(&self, part: &Part) -> bool {
         self.others.get(&part.path).is_some_and(|stored| {
-            stored.content_hash == super::sha256(&[part.body.as_bytes()])
+            stored.content_hash == sha256(&[part.body.as_bytes()])
                 && (part.title.is_empty() || part.title == stored.title)
         })
     }
@@ -146,12 +146,6 @@ impl<'a> Project<'a> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// What a document of a file is recognised by: the hash of the file and the number of its documents. A file is
-/// unchanged only if all of them are there.
-fn fingerprint(hash: &str, number: usize) -> String {
-    format!("{hash}-{number}")
 }
 
 /// The project named `name`, created if it does not exist. Another client may create it at the same time.

@@ -97,6 +97,13 @@ impl DocumentService for Fake {
         Err(Status::unimplemented("not in this script"))
     }
 
+    async fn import_file(
+        &self,
+        _: Request<pb::ImportFileRequest>,
+    ) -> Result<Response<pb::ImportFileResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
     async fn list_document_versions(
         &self,
         _: Request<pb::ListDocumentVersionsRequest>,

@@ -1,0 +1,154 @@
+//! `ImportFile`: a file of any type, as the documents that `tree-agent import` makes of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::Response;
+use tonic::{Code, Status};
+use tree_agent_contract::error::Checks;
+use tree_agent_contract::{DocumentId, DocumentImport, DocumentKind, DocumentSummary, ProjectId, limits};
+use tree_agent_convert::{Kind, Part, by_name, file_hash, fingerprint, sha256, split};
+use tree_agent_proto::v1 as pb;
+use tree_agent_runtime::errors::{invalid, invalid_field, status};
+use tree_agent_store::{DocumentQuery, StoreError, storable};
+
+use crate::documents::{Documents, Source, check_path};
+use crate::errors;
+use crate::fields::id;
+use crate::summaries::{summary, summary_to_wire};
+use crate::view::View;
+
+/// The path of the call.
+pub(crate) const IMPORT_FILE: &str = "/treeagent.v1.DocumentService/ImportFile";
+/// The name of the import to which all of these files belong.
+const SOURCE: &str = "upload";
+/// How long a file may wait for others and be converted. A conversion alone takes at most a minute.
+const WITHIN: Duration = Duration::from_secs(120);
+
+impl Documents {
+    /// Imports one file by the rules of `tree-agent import`.
+    pub(crate) async fn import(
+        &self,
+        view: &View,
+        request: pb::ImportFileRequest,
+    ) -> Result<pb::ImportFileResponse, Status> {
+        let pb::ImportFileRequest { project_id, path, content } = request;
+        let project_id = id(ProjectId::parse_field("project_id", &project_id))?;
+        let mut checks = Checks::default();
+        check_path(&mut checks, &path);
+        checks.finish().map_err(|e| invalid(&e))?;
+        if content.len() > limits::FILE_BYTES {
+            return Err(too_large());
+        }
+        let project = self.open_project(view, project_id).await?;
+        let Some(kind) = Kind::of(Path::new(&path)) else { return Ok(skipped(by_name(Path::new(&path)).0)) };
+        let stored = self.stored(project_id, &path).await.map_err(errors::store)?;
+        let hash = file_hash("", &content);
+        let is_of_file = |import: &DocumentImport| import.file == path;
+        let of_file: Vec<_> =
+            stored.iter().filter(|document| import_of(document).is_some_and(is_of_file)).collect();
+        let is_whole = |import: &DocumentImport| import.fingerprint == fingerprint(&hash, of_file.len());
+        if !of_file.is_empty() && of_file.iter().all(|document| import_of(document).is_some_and(is_whole)) {
+            return Ok(done(
+                pb::ImportOutcome::Unchanged,
+                of_file.into_iter().map(summary_to_wire).collect(),
+            ));
+        }
+        let converting = tokio::time::timeout(WITHIN, self.0.converter.convert(&path, kind, content));
+        let converted = match converting.await.map_err(|_| busy())? {
+            Ok(converted) => converted,
+            Err(fault) => return Ok(skipped(fault.why)),
+        };
+        let parts = split(&path, &converted.title, converted.text);
+        if let ([part], Some(document)) = (&parts[..], stored.first())
+            && is_text_of(document, part)
+        {
+            return Ok(done(pb::ImportOutcome::Unchanged, vec![summary_to_wire(document)]));
+        }
+        let mut checks = Checks::default();
+        parts.iter().for_each(|part| check_path(&mut checks, &part.path));
+        checks.finish().map_err(|e| invalid(&e))?;
+        let replaces = stored.iter().any(|document| parts.iter().any(|part| part.path == document.path));
+        let paths: Vec<_> = parts.iter().map(|part| part.path.clone()).collect();
+        let mut documents = Vec::new();
+        for part in parts {
+            let import = DocumentImport {
+                source: SOURCE.to_owned(),
+                file: path.clone(),
+                fingerprint: fingerprint(&hash, paths.len()),
+            };
+            let title = storable(&part.title).into_owned();
+            let body = storable(&part.body).into_owned();
+            let source = Source { path: part.path, title, body, import: Some(Box::new(import)) };
+            documents.push(self.put(&project, None, source).await?);
+        }
+        // The file has fewer parts than before. What somebody has written in the place of one since stays.
+        for document in of_file.iter().filter(|document| !paths.contains(&document.path)) {
+            let source = import_of(document).map(|import| &*import.source);
+            match self.0.store.delete_source(document.id, source).await {
+                Ok(_) | Err(StoreError::NotFound { .. }) => {}
+                Err(error) => return Err(errors::store(error)),
+            }
+        }
+        let outcome = if replaces { pb::ImportOutcome::Replaced } else { pb::ImportOutcome::Created };
+        Ok(done(outcome, documents))
+    }
+
+    /// What the project holds at the path of a file, and at those of its further parts.
+    async fn stored(&self, project: ProjectId, path: &str) -> Result<Vec<DocumentSummary>, StoreError> {
+        let first = match self.0.store.document(DocumentId::source(project, path)).await {
+            Ok(document) => Some(summary(&document)),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let parts = DocumentQuery {
+            project_ids: vec![project],
+            kinds: vec![DocumentKind::Source],
+            path_prefix: format!("{path}/part-"),
+            limit: limits::PAGE_MAX,
+            ..DocumentQuery::default()
+        };
+        Ok(first.into_iter().chain(self.0.store.list_documents(parts).await?.items).collect())
+    }
+}
+
+fn import_of(document: &DocumentSummary) -> Option<&DocumentImport> {
+    document.props.import.as_deref()
+}
+
+/// True if no import wrote the document and it has this path, this text and, if the file names one, this title.
+fn is_text_of(document: &DocumentSummary, part: &Part) -> bool {
+    import_of(document).is_none()
+        && document.path == part.path
+        && document.props.content_hash.as_deref() == Some(&*sha256(&[part.body.as_bytes()]))
+        && (part.title.is_empty() || part.title == document.title)
+}
+
+fn done(outcome: pb::ImportOutcome, documents: Vec<pb::DocumentSummary>) -> pb::ImportFileResponse {
+    pb::ImportFileResponse { outcome: outcome.into(), documents, reason: String::new() }
+}
+
+fn skipped(reason: String) -> pb::ImportFileResponse {
+    pb::ImportFileResponse { outcome: pb::ImportOutcome::Skipped.into(), documents: Vec::new(), reason }
+}
+
+fn busy() -> Status {
+    let text = "other files are being converted; send this one again";
+    status(Code::Unavailable, "CONVERTER_BUSY", text)
+}
+
+/// Names the field of a file that is too large, and the remedy.
+pub(crate) fn too_large() -> Status {
+    let most = limits::FILE_BYTES >> 20;
+    invalid_field("content", format!("is too large; at most {most} MiB are allowed: split the file"))
+}
+
+/// Names the field where a request was too large for the gRPC library to read it.
+pub(crate) fn explain_size<B>(mut response: Response<B>) -> Response<B> {
+    let headers = response.headers_mut();
+    if Status::from_header_map(headers).is_some_and(|status| status.code() == Code::OutOfRange) {
+        // Its text is plain, so it is a valid header.
+        let _ = too_large().add_header(headers);
+    }
+    response
+}
