@@ -1,8 +1,7 @@
 // Measures the UI in headless Chromium against a replayed log: script time on the main thread, not GPU frames, because
 // most machines that run this have no GPU. `npm run bench` prints a table and writes bench/results.json.
 
-import { gzipSync } from 'node:zlib';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import type { Page } from 'playwright-core';
 import { launch } from '../e2e/browser';
@@ -40,8 +39,8 @@ const read = (page: Page): Promise<Probe[]> =>
 
 function weight(): number {
   const dist = new URL('../dist/', import.meta.url);
-  const files = readdirSync(dist, { recursive: true, withFileTypes: true }).filter((f) => f.isFile());
-  return files.reduce((sum, f) => sum + gzipSync(readFileSync(`${f.parentPath}/${f.name}`)).length, 0) / 1024;
+  const files = readdirSync(dist, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.br'));
+  return files.reduce((sum, name) => sum + statSync(new URL(name, dist)).size, 0) / 1024;
 }
 
 async function firstPaint(url: string, run: string, page: Page): Promise<number> {
@@ -87,7 +86,7 @@ export async function main(): Promise<void> {
   const figure = (name: string, value: number, limit: number, unit: string): void =>
     void figures.push({ name, value, limit, unit });
   try {
-    figure('page weight, gzipped', weight(), 300, 'KiB');
+    figure('page weight, Brotli', weight(), 170, 'KiB');
 
     const big = gateway.add(bigLog(runId(1), 10_000, 10));
     const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });

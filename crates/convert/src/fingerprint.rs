@@ -11,8 +11,8 @@ pub fn file_hash(title: &str, bytes: &[u8]) -> String {
     sha256(&[VERSION, &title.len().to_le_bytes(), title.as_bytes(), bytes])
 }
 
-/// What a document of a file is recognised by: the [hash](file_hash) of the file and the number of its documents. A file
-/// is unchanged only if all of them are there.
+/// What a document of a file is recognised by: the [hash](file_hash) of the file and the number of its documents. A
+/// file is unchanged only if all of them are there.
 pub fn fingerprint(hash: &str, documents: usize) -> String {
     format!("{hash}-{documents}")
 }

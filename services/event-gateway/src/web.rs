@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::response::{Html, IntoResponse};
 use axum::routing::post;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use rust_embed::RustEmbed;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
@@ -20,10 +21,13 @@ use crate::imports::{IMPORT_FILE, explain_size};
 use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
 
 /// The built UI; empty if it was not built.
-#[derive(rust_embed::RustEmbed)]
+#[derive(RustEmbed)]
 #[folder = "$CARGO_MANIFEST_DIR/../../web/dist"]
 #[allow_missing = true]
 struct Ui;
+
+/// The codings in which the build of the UI writes its files, the smallest first, and the endings of their names.
+const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 
 /// The file that every page of the UI begins with.
 const PAGE: &str = "index.html";
@@ -91,7 +95,7 @@ pub(crate) fn router(
                     Err(never) => match never {},
                 }
             } else {
-                page(request.method(), request.uri().path())
+                page::<Ui>(request.method(), request.uri().path(), request.headers())
             }
         }
     }))
@@ -160,8 +164,53 @@ fn file_name(path: &str) -> Option<&str> {
     Some(if is_page { PAGE } else { name })
 }
 
+/// Whether a client takes a coding: it names it, or any, and not with a weight of zero.
+fn takes(headers: &HeaderMap, coding: &str) -> bool {
+    let accepted =
+        headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let weight = |name: &str| {
+        accepted.split(',').find_map(|one| {
+            let (named, weight) = one.split_once(';').unwrap_or((one, "q=1"));
+            named.trim().eq_ignore_ascii_case(name).then(|| weight.trim().trim_start_matches(['q', 'Q', '=']))
+        })
+    };
+    // A weight has at most three digits after its point.
+    weight(coding)
+        .or_else(|| weight("*"))
+        .is_some_and(|weight| !matches!(weight, "0" | "0.0" | "0.00" | "0.000"))
+}
+
+/// The file with this name, in the smallest form that the client takes, or 304 if the client has that form.
+fn file<Files: RustEmbed>(name: &str, headers: &HeaderMap) -> Option<Response<axum::body::Body>> {
+    let plain = Files::get(name)?;
+    let kind = plain.metadata.mimetype().to_owned();
+    let coded = CODINGS
+        .into_iter()
+        .filter(|(coding, _)| takes(headers, coding))
+        .find_map(|(coding, ending)| Some((Some(coding), Files::get(&format!("{name}{ending}"))?)));
+    let (coding, file) = coded.unwrap_or((None, plain));
+    // The hash of what is sent, so each form has a tag of its own.
+    let hash: String = file.metadata.sha256_hash()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let tag = format!("\"{hash}\"");
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut response = if known.split(',').any(|one| one.trim().trim_start_matches("W/") == tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let coding = coding.map(|coding| [(header::CONTENT_ENCODING, coding)]);
+        (coding, [(header::CONTENT_TYPE, kind)], file.data).into_response()
+    };
+    // Names of bundles contain a hash, so they never change; other files are revalidated.
+    let cache = if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
+    response.headers_mut().extend([
+        (header::CACHE_CONTROL, HeaderValue::from_static(cache)),
+        (header::VARY, HeaderValue::from_static("accept-encoding")),
+        (header::ETAG, HeaderValue::try_from(tag).expect("hexadecimal digits are a header value")),
+    ]);
+    Some(response)
+}
+
 /// A file of the UI. Paths without a file name are the UI's own and get its page.
-fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
+fn page<Files: RustEmbed>(method: &Method, path: &str, headers: &HeaderMap) -> Response<axum::body::Body> {
     let refused = if names_a_method(path) {
         Some(("POST", "this path answers POST: it is a call (gRPC, gRPC-web or Connect)\n"))
     } else if method != Method::GET && method != Method::HEAD {
@@ -172,12 +221,8 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
     let name = file_name(path);
     let mut response = if let Some((allowed, text)) = refused {
         (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)], text).into_response()
-    } else if let Some((name, file)) = name.and_then(|name| Some((name, Ui::get(name)?))) {
-        // Names of bundles contain a hash, so they never change; other files are revalidated.
-        let cache =
-            if name.starts_with("assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
-        let kind = file.metadata.mimetype().to_owned();
-        ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, cache.to_owned())], file.data).into_response()
+    } else if let Some(response) = name.and_then(|name| file::<Files>(name, headers)) {
+        response
     } else if name == Some(PAGE) {
         Html(NO_UI).into_response()
     } else {
@@ -195,7 +240,57 @@ fn page(method: &Method, path: &str) -> Response<axum::body::Body> {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::BodyExt;
+
     use super::*;
+
+    /// A UI of one file, in words that name its forms.
+    #[derive(RustEmbed)]
+    #[folder = "$CARGO_MANIFEST_DIR/tests/ui"]
+    struct OneFile;
+
+    #[tokio::test]
+    async fn a_file_is_sent_in_the_smallest_form_that_the_client_takes() {
+        let get = async |accepted: &str, known: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT_ENCODING, accepted.parse().unwrap());
+            headers.insert(header::IF_NONE_MATCH, known.parse().unwrap());
+            let (parts, body) = page::<OneFile>(&Method::GET, "/assets/a.js", &headers).into_parts();
+            let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+            let text = |name| parts.headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned();
+            assert_eq!(text(header::VARY), "accept-encoding", "{accepted}");
+            assert!(text(header::CACHE_CONTROL).contains("immutable"), "{accepted}");
+            (
+                parts.status.as_u16(),
+                text(header::CONTENT_ENCODING),
+                text(header::CONTENT_TYPE),
+                body,
+                text(header::ETAG),
+            )
+        };
+        let mut tags = Vec::new();
+        for (accepted, coding, text) in [
+            ("gzip, deflate, br, zstd", "br", "in Brotli\n"),
+            ("GZIP;q=1.0, br;q=0", "gzip", "in gzip\n"),
+            ("*, br;q=0.000", "gzip", "in gzip\n"),
+            ("br;q=0.5", "br", "in Brotli\n"),
+            ("", "", "as it is\n"),
+            ("deflate, *;q=0", "", "as it is\n"),
+        ] {
+            let (status, encoding, kind, body, tag) = get(accepted, "\"another\"").await;
+            assert_eq!(
+                (status, &*encoding, &*kind, &*body),
+                (200, coding, "text/javascript", text),
+                "{accepted}"
+            );
+            let (status, _, _, body, again) = get(accepted, &format!("\"x\", W/{tag}")).await;
+            assert_eq!((status, &*body, &again), (304, "", &tag), "{accepted}");
+            tags.push(tag);
+        }
+        tags.sort();
+        tags.dedup();
+        assert_eq!(tags.len(), 3, "each form has its tag: {tags:?}");
+    }
 
     #[test]
     fn only_plain_names_are_looked_up() {

@@ -100,6 +100,9 @@ async fn pages_are_html_under_a_strict_policy() {
         let policy = page.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
         assert!(policy.contains("script-src 'self';"), "{policy}");
         assert!(page.body().starts_with(b"<!doctype html>"), "{path}");
+        let head = gateway.send(Request::head("/"), path, Bytes::new()).await;
+        assert_eq!((head.status(), head.body().len()), (StatusCode::OK, 0));
+        assert_eq!(head.headers()[header::CONTENT_LENGTH], page.body().len().to_string());
     }
     let missing = gateway.send(Request::get("/"), "/assets/nothing.js", Bytes::new()).await;
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
