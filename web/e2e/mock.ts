@@ -115,10 +115,9 @@ export class MockGateway {
     });
   }
 
-  async *#watch(log: Log, afterSeq: number, snapshot: boolean, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
+  async *#watch(log: Log, afterSeq: number, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
     const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
-    let seq = snapshot ? log.head : afterSeq;
-    if (snapshot) yield say({ case: 'snapshot', value: snapshotOf(log, seq) });
+    let seq = afterSeq;
     const head = log.head;
     let caughtUp = false;
     while (!signal.aborted) {
@@ -158,8 +157,11 @@ export class MockGateway {
       },
       watchRuns: (_, context) => this.#watchRuns(context.signal),
       pauseRun: (request) => ({ outcome: this.pause(request) }),
-      watchRun: (request, context) =>
-        this.#watch(this.#log(request.runId), Number(request.afterSeq), request.snapshot, context.signal),
+      watchRun: (request, context) => this.#watch(this.#log(request.runId), Number(request.afterSeq), context.signal),
+      getGraph: ({ runId }) => {
+        const log = this.#log(runId);
+        return { graph: snapshotOf(log, log.head) };
+      },
       listEvents: ({ runId, afterSeq, pageSize }) => {
         const log = this.#log(runId);
         return {

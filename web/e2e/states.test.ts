@@ -57,7 +57,7 @@ describe('a run', () => {
     async (width) => {
       const page = await empty();
       await page.setViewportSize({ width, height: 740 });
-      const answer = await hold(page, 'RunService/WatchRun');
+      const answer = await hold(page, 'RunService/GetGraph');
       await page.goto(`${gateway.url}/runs/${done}`);
       await page.getByRole('status').filter({ hasText: 'Loading the run' }).waitFor();
       await answer();

@@ -6,6 +6,7 @@
 
 mod auth;
 mod citations;
+mod compression;
 mod config;
 mod connect;
 mod copies;

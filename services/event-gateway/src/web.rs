@@ -15,6 +15,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use tree_agent_runtime::server::Origins;
 
 use crate::auth::{Admission, Guard};
+use crate::compression;
 use crate::connect;
 use crate::gateway::Gateway;
 use crate::imports::{IMPORT_FILE, explain_size};
@@ -73,7 +74,7 @@ pub(crate) fn router(
     let web = GrpcWebLayer::new().layer(Guard::new(services.clone(), admission.clone()));
     let connect = tower::service_fn(move |request| connect::call(services.clone(), request));
     let connect = Guard::new(connect, admission);
-    let grpc = cors(origins).layer(tower::service_fn(move |request: Request<Body>| {
+    let calls = tower::service_fn(move |request: Request<Body>| {
         let (connect, web) = (connect.clone(), web.clone());
         async move {
             let is_import = request.uri().path() == IMPORT_FILE;
@@ -83,7 +84,9 @@ pub(crate) fn router(
             };
             if is_import { response.map(explain_size) } else { response }
         }
-    }));
+    });
+    let grpc =
+        cors(origins).layer(tower::service_fn(move |request| compression::call(calls.clone(), request)));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
         let grpc = grpc.clone();
         async move {

@@ -13,7 +13,7 @@ import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
 import { Projection } from './projection/projection';
 import { snapshot as fromWire, time } from './projection/wire';
-import { RunStream, type Connection } from './stream/watch';
+import { RunStream, type Connection, type Message } from './stream/watch';
 import { ticker } from './ticker.svelte';
 import { ToolCalls } from './tool-calls';
 
@@ -144,25 +144,32 @@ export class RunSession {
   }
 
   #watch(): void {
-    const { runId } = this;
-    this.#stream = new RunStream(
-      (afterSeq, snapshot, signal) => runs.watchRun({ runId, afterSeq, snapshot }, { signal }),
-      {
-        snapshot: (graph) => this.#begin(graph),
-        event: (event) => this.#enqueue(event),
-        head: (seq) => this.#sawHead(seq),
-        finished: () => {
-          this.#drain(Infinity);
-          return this.#live !== undefined && isFinalRun(this.#live.status);
-        },
-        seq: () => (this.#live?.seq ?? 0) + this.#queue.length,
-        connection: (state, why) => {
-          this.connection = state;
-          this.why = why;
-          if (state === 'ended') void this.refreshRun();
-        },
+    this.#stream = new RunStream((afterSeq, snapshot, signal) => this.#open(afterSeq, snapshot, signal), {
+      snapshot: (graph) => this.#begin(graph),
+      event: (event) => this.#enqueue(event),
+      head: (seq) => this.#sawHead(seq),
+      finished: () => {
+        this.#drain(Infinity);
+        return this.#live !== undefined && isFinalRun(this.#live.status);
       },
-    );
+      seq: () => (this.#live?.seq ?? 0) + this.#queue.length,
+      connection: (state, why) => {
+        this.connection = state;
+        this.why = why;
+        if (state === 'ended') void this.refreshRun();
+      },
+    });
+  }
+
+  /** The graph is read apart from the stream, because that is not compressed. */
+  async *#open(afterSeq: bigint, snapshot: boolean, signal: AbortSignal): AsyncGenerator<Message> {
+    const { runId } = this;
+    if (snapshot) {
+      const { graph } = await runs.getGraph({ runId }, { signal });
+      yield { message: { case: 'snapshot', value: graph! } };
+      afterSeq = graph!.seq;
+    }
+    yield* runs.watchRun({ runId, afterSeq }, { signal });
   }
 
   #begin(graph: Graph): void {

@@ -17,7 +17,7 @@ use tonic_reflection::pb::v1::{ServerReflectionRequest, server_reflection_reques
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1::*;
 
-fn framed(message: &impl Message) -> Bytes {
+pub fn framed(message: &impl Message) -> Bytes {
     let mut buffer = BytesMut::new();
     buffer.put_u8(0);
     buffer.put_u32(message.encoded_len() as u32);

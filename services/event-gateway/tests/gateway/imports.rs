@@ -2,11 +2,11 @@
 
 use crate::common::{Gateway, field};
 use crate::files::{docx_of, locked_docx, paragraph, pdf_of, xlsx_of};
+use crate::http::framed;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use prost::Message;
 use tonic::{Code, Status};
 use tree_agent_contract::limits::{DOCUMENT_REQUEST_BYTES, FILE_BYTES};
 use tree_agent_event_gateway::Config;
@@ -167,16 +167,12 @@ async fn a_file_of_the_greatest_size_passes_in_every_protocol() {
     let (path, content) = ("a.bin", vec![0xff; FILE_BYTES]);
     let over_grpc = import(&gateway, &project, path, content.clone()).await.unwrap();
     assert_eq!(over_grpc.outcome(), ImportOutcome::Skipped);
-    let message = request(&project, path, content.clone()).encode_to_vec();
-    let mut framed = BytesMut::new();
-    framed.put_u8(0);
-    framed.put_u32(message.len() as u32);
-    framed.put_slice(&message);
+    let framed = framed(&request(&project, path, content.clone()));
     let json = serde_json::json!({
         "projectId": project.project_id, "path": path, "content": STANDARD.encode(&content)
     });
     for (content_type, body) in
-        [("application/grpc-web+proto", framed.freeze()), ("application/json", Bytes::from(json.to_string()))]
+        [("application/grpc-web+proto", framed), ("application/json", Bytes::from(json.to_string()))]
     {
         let call = Request::post("/").header(header::CONTENT_TYPE, content_type);
         let answer = gateway.send(call, "/treeagent.v1.DocumentService/ImportFile", body).await;

@@ -6,6 +6,7 @@ mod auth;
 mod bad_input;
 mod citations;
 mod common;
+mod compression;
 mod connect;
 mod contexts;
 mod diffs;

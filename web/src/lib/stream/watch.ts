@@ -31,7 +31,9 @@ export interface Watcher {
   seq(): number;
 }
 
-export type Open = (afterSeq: bigint, snapshot: boolean, signal: AbortSignal) => AsyncIterable<WatchRunResponse>;
+export type Message = Pick<WatchRunResponse, 'message'>;
+
+export type Open = (afterSeq: bigint, snapshot: boolean, signal: AbortSignal) => AsyncIterable<Message>;
 
 /** The gateway sends a heartbeat every 10 s. */
 const SILENCE_MS = 25_000;
@@ -142,7 +144,7 @@ export class RunStream {
   }
 
   /** Returns true when the server is about to close the stream. */
-  #receive({ message }: WatchRunResponse): boolean {
+  #receive({ message }: Message): boolean {
     this.#failures = 0;
     switch (message.case) {
       case 'snapshot':
