@@ -57,6 +57,7 @@ pub(crate) fn of_watch(request: pb::WatchRunsRequest) -> (pb::ListRunsRequest, S
         id_part: request.id_part,
         copy_of: request.copy_of,
         parent_run_id: request.parent_run_id,
+        global: request.global,
     };
     (list, request.resume_token)
 }
@@ -97,6 +98,7 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         id_part,
         copy_of,
         parent_run_id,
+        global: request.global,
     })
 }
 

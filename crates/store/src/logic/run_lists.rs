@@ -130,6 +130,9 @@ fn conditions(filter: &mut Filter, dialect: Dialect, runs: &RunFilter) -> Result
             ),
         });
     }
+    if runs.global {
+        filter.add(dialect.pick("cardinality(project_ids) = 0", "project_ids = '[]'"));
+    }
     if !runs.objective_contains.is_empty() {
         let part = &runs.objective_contains;
         // Postgres folds letters itself.

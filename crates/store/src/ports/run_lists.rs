@@ -90,6 +90,8 @@ pub struct RunFilter {
     pub copy_of: Option<RunId>,
     /// Only forks of this run.
     pub parent_run_id: Option<RunId>,
+    /// Only runs whose context is every project.
+    pub global: bool,
 }
 
 impl RunFilter {
@@ -98,6 +100,7 @@ impl RunFilter {
         let spec = &run.spec;
         (self.statuses.is_empty() || self.statuses.contains(&run.status))
             && self.project_id.is_none_or(|project| spec.context.project_ids.contains(&project))
+            && (!self.global || spec.context.project_ids.is_empty())
             && (self.objective_contains.is_empty()
                 || fold(&spec.objective).contains(&fold(&self.objective_contains)))
             && (self.user_id.is_empty() || self.user_id == spec.user_id)

@@ -74,6 +74,7 @@ pub async fn lists_page_and_filter(f: Fixture) {
     assert!(!list(&f, RunQuery { limit: 7, ..RunQuery::default() }).await.1);
     let of_project = RunFilter { project_id: Some(project), ..RunFilter::default() };
     assert_eq!(found(&f, of_project.clone()).await, [6, 4, 2]);
+    assert_eq!(found(&f, RunFilter { global: true, ..RunFilter::default() }).await, [7, 5, 3, 1]);
     for text in ["ärger", "STRASSE".to_lowercase().replace("ss", "ß").as_str(), "100%_\\", "UND"] {
         let containing = RunFilter { objective_contains: text.into(), ..RunFilter::default() };
         assert_eq!(found(&f, containing).await, [3], "{text}");

@@ -82,6 +82,7 @@ fn request(filter: pb::ListRunsRequest, limit: usize) -> pb::WatchRunsRequest {
         id_part: filter.id_part,
         copy_of: filter.copy_of,
         parent_run_id: filter.parent_run_id,
+        global: filter.global,
     }
 }
 
