@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { violations } from './axe';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, open, treeItem, until } from './page';
+import { chooseStrategy, close, connection, open, openContext, openOptions, treeItem, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -84,12 +84,16 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await page.getByText('No matching runs').waitFor();
     found.push(...(await violations(page, 'nothing found')));
     await page.goto(`${gateway.url}/runs?new=1`);
-    await page.getByText('Project context').click();
-    await page.getByText('Budgets').click();
+    await openContext(page);
+    await page.getByRole('checkbox').first().waitFor();
+    found.push(...(await violations(page, 'context')));
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await openOptions(page);
     await page.getByLabel('Depth').fill('99');
     await page.getByText('whole number from 0 to 64').waitFor();
     found.push(...(await violations(page, 'new run')));
-    await page.getByLabel('Strategy').selectOption('Search');
+    await chooseStrategy(page, 'Search');
     await page.getByText('More', { exact: true }).click();
     await page.getByLabel('Levels').fill('99');
     await page.getByText('whole number from 1 to 64').waitFor();
@@ -217,9 +221,14 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     found.push(...(await violations(page, 'narrow comparison')));
     expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     await page.goto(`${gateway.url}/runs`);
-    await page.getByRole('button', { name: 'Compare' }).click();
-    await page.getByText('0 of 2 chosen').waitFor();
+    await page.locator('[data-run-id]').first().getByRole('checkbox').check();
+    await page
+      .getByRole('button', { name: /^Actions/ })
+      .first()
+      .click();
+    await page.getByText('1 selected').waitFor();
     found.push(...(await violations(page, 'choosing')));
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
     expect(found).toEqual([]);
     await close(page);
   });
@@ -335,10 +344,11 @@ describe('without a mouse', () => {
     await page.keyboard.press('n');
     await page.locator('#objective:focus').waitFor();
     await page.keyboard.type('Started by keyboard');
+    await tabTo(page, 'form summary');
+    await page.keyboard.press('Enter');
     await tabTo(page, '#model');
     await page.keyboard.type('scripted:fanout=2,depth=1,latency_ms=30000');
-    await tabTo(page, '[form=new-run]');
-    await page.keyboard.press('Enter');
+    await page.keyboard.press('Control+Enter');
     await page.waitForURL('**/runs/*');
     await connection(page, 'live');
     await treeItem(page, /^Started by keyboard/).waitFor();

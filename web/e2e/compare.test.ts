@@ -47,9 +47,8 @@ const cameras = (page: Page) =>
 describe('two runs', () => {
   it('are chosen in the list, and shown side by side with what differs', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs`);
-    await page.getByRole('button', { name: 'Compare' }).click();
     for (const run of [first, second]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();
-    await page.getByRole('link', { name: 'Compare the two runs' }).click();
+    await page.getByRole('link', { name: 'Compare' }).click();
     await page.waitForURL(`**/compare?a=${first}&b=${second}`);
     const diff = JSON.parse(await gateway.cli('diff', first, second, '-o', 'json', '--all')) as {
       counts: Record<string, number>;

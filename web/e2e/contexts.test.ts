@@ -4,7 +4,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { close, connection, open } from './page';
+import { chooseModel, close, connection, open, openContext, openOptions } from './page';
 
 /** Documents to import. */
 const CORPUS = new URL('../../crates/model/tests/corpus', import.meta.url).pathname;
@@ -41,16 +41,17 @@ async function created(run: string): Promise<Payload> {
 describe('a user', () => {
   it('starts a run in project context (story 1), and sees it (story 4)', async () => {
     const page = await open(browser, gateway.url);
-    await page.getByRole('button', { name: 'New run' }).first().click();
+    await openContext(page);
     await page.getByText('Global context').waitFor();
-    await page.getByText('Project context').click();
     await page.getByRole('checkbox', { name: /Harbour/ }).waitFor();
     // Only active projects are offered.
     expect(await page.getByRole('checkbox', { name: /Jungle/ }).count()).toBe(0);
     await page.getByRole('checkbox', { name: /Harbour/ }).check();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await openOptions(page);
     await page.getByRole('checkbox', { name: 'Read-only' }).check();
-    await page.getByLabel('Objective', { exact: true }).fill('Where do ships lie?');
-    await page.getByLabel('Model').fill('offline');
+    await page.locator('#objective').fill('Where do ships lie?');
+    await chooseModel(page, 'offline');
     await page.getByRole('button', { name: 'Start run' }).click();
     await page.waitForURL('**/runs/*');
     await page.getByTestId('context').filter({ hasText: 'Project context: Harbour' }).waitFor();
@@ -64,6 +65,7 @@ describe('a user', () => {
     const first = await gateway.run('What do ships need?', 'scripted:fanout=2,depth=1');
     const page = await open(browser, `${gateway.url}/runs/${first}`);
     await page.getByTestId('context').filter({ hasText: 'Global context' }).waitFor();
+    await page.getByRole('button', { name: 'More about this run' }).click();
     await page.getByRole('button', { name: 'Change context' }).click();
     await page.getByText('already has this context').waitFor();
     const start = page.getByRole('button', { name: 'Start new run' });
@@ -96,19 +98,20 @@ describe('a user', () => {
   it('is offered recent contexts first', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     const start = async (objective: string): Promise<void> => {
-      await page.getByLabel('Objective', { exact: true }).fill(objective);
-      await page.getByLabel('Model').fill('offline');
+      await page.getByRole('button', { name: 'Done' }).click();
+      await page.locator('#objective').fill(objective);
+      await chooseModel(page, 'offline');
       await page.getByRole('button', { name: 'Start run' }).click();
       await page.waitForURL('**/runs/*');
     };
-    await page.getByText('Project context').click();
+    await openContext(page);
     const rows = page.getByRole('group', { name: 'Projects', exact: true }).getByRole('checkbox');
     await rows.first().waitFor();
     expect(await page.getByRole('group', { name: 'Recent contexts' }).count()).toBe(0);
     await page.getByRole('checkbox', { name: /Island/ }).check();
     await start('Recently');
     await page.goto(`${gateway.url}/runs?new=1`);
-    await page.getByText('Project context').click();
+    await openContext(page);
     const recent = page.getByRole('group', { name: 'Recent contexts' });
     await recent.getByRole('button', { name: 'Island' }).click();
     await page.getByRole('button', { name: 'Leave out Island' }).waitFor();
@@ -118,7 +121,7 @@ describe('a user', () => {
     // Once it is archived, it is offered no more.
     await gateway.cli('projects', 'archive', 'Island');
     await page.goto(`${gateway.url}/runs?new=1`);
-    await page.getByText('Project context').click();
+    await openContext(page);
     await page.getByRole('checkbox', { name: /Harbour/ }).waitFor();
     expect(await recent.count()).toBe(0);
     await gateway.cli('projects', 'unarchive', 'Island');

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
-import { close, connection, open, treeOf } from './page';
+import { chooseModel, chooseProject, chooseStrategy, close, connection, open, openOptions, treeOf } from './page';
 
 /** A name that is not localhost: over plain HTTP the browser takes its pages for insecure ones. */
 const HOST = 'trees.example';
@@ -50,8 +50,8 @@ describe('a new run whose answer is lost', () => {
   it('is not started twice', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     const restore = await cutAnswers(page, 'RunService/CreateRun');
-    await page.getByLabel('Objective', { exact: true }).fill('Only once');
-    await page.getByLabel('Model').fill('offline');
+    await page.locator('#objective').fill('Only once');
+    await chooseModel(page, 'offline');
     for (let tries = 0; tries < 2; tries++) {
       await start(page);
       await page.getByRole('alert').filter({ hasText: 'it will not start twice' }).waitFor();
@@ -69,12 +69,12 @@ describe('a new run whose answer is lost', () => {
   it('is another run when the form was changed', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     const restore = await cutAnswers(page, 'RunService/CreateRun');
-    await page.getByLabel('Objective', { exact: true }).fill('First thought');
-    await page.getByLabel('Model').fill('offline');
+    await page.locator('#objective').fill('First thought');
+    await chooseModel(page, 'offline');
     await start(page);
     await page.getByRole('alert').waitFor();
     await restore();
-    await page.getByLabel('Objective', { exact: true }).fill('Second thought');
+    await page.locator('#objective').fill('Second thought');
     await start(page);
     await page.waitForURL('**/runs/*');
     const [first, second] = [await runsAbout('First thought'), await runsAbout('Second thought')];
@@ -107,11 +107,10 @@ describe('a search', () => {
     await gateway.cli('import', handbook, '--project', 'Harbour');
     await rm(handbook, { recursive: true });
     const page = await open(browser, `${gateway.url}/runs?new=1`);
-    await page.getByLabel('Objective', { exact: true }).fill('Everything about the harbour');
-    await page.getByText('Project context').click();
-    await page.getByRole('group', { name: 'Projects', exact: true }).getByText('Harbour').click();
-    await page.getByLabel('Strategy').selectOption('Search');
-    await page.getByLabel('Model', { exact: true }).fill('offline');
+    await page.locator('#objective').fill('Everything about the harbour');
+    await chooseProject(page, 'Harbour');
+    await chooseStrategy(page, 'Search');
+    await chooseModel(page, 'offline');
     await page.getByLabel('Topics at a time').fill('0');
     await page.getByRole('alert').filter({ hasText: 'from 1 to 256' }).waitFor();
     await page.getByRole('button', { name: 'Start run' }).and(page.locator(':disabled')).waitFor();
@@ -144,7 +143,7 @@ describe('a search', () => {
     await close(page);
 
     // At that moment: the picked topic and others are hollow, those of the first level are finished.
-    const then = await open(browser, `${gateway.url}/runs/${run}?seq=${pick.seq}&node=${leaf}`);
+    const then = await open(browser, `${gateway.url}/runs/${run}?view=graph&seq=${pick.seq}&node=${leaf}`);
     const picked = then.locator(`[data-card="${leaf}"]`);
     await picked.getByTestId('pick').waitFor();
     expect(await picked.getAttribute('data-expansion')).toBe('unexpanded');
@@ -156,7 +155,7 @@ describe('a search', () => {
     await close(then);
 
     // At the end it is finished, and still says in which place it was picked.
-    const end = await open(browser, `${gateway.url}/runs/${run}?node=${leaf}`);
+    const end = await open(browser, `${gateway.url}/runs/${run}?view=graph&node=${leaf}`);
     await end.locator(`[data-card="${leaf}"]:is([data-expansion="expanded"], [data-expansion="leaf"])`).waitFor();
     expect(await end.locator(`[data-card="${leaf}"]`).getByTestId('pick').innerText()).toMatch(/^\d+$/);
     expect((await treeOf(end))[leaf]).toBe('completed');
@@ -165,9 +164,9 @@ describe('a search', () => {
 
   it('offers no budgets of plans', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
-    await page.getByText('Budgets', { exact: true }).click();
+    await openOptions(page);
     await page.getByLabel('Replans per node').waitFor();
-    await page.getByLabel('Strategy').selectOption('Search');
+    await chooseStrategy(page, 'Search');
     await page.getByLabel('Nodes', { exact: true }).waitFor();
     expect(await page.getByLabel('Replans per node').count()).toBe(0);
     await close(page);
@@ -178,12 +177,11 @@ describe('homework', () => {
   it('is started with its iterations, and shows which iteration and branch a task belongs to', async () => {
     await gateway.cli('import', CORPUS, '--project', 'Harbour');
     const page = await open(browser, `${gateway.url}/runs?new=1`);
-    await page.getByLabel('Objective', { exact: true }).fill('When may a pilot refuse? What does a crane cost?');
-    await page.getByText('Project context').click();
-    await page.getByRole('checkbox', { name: /Harbour/ }).check();
-    await page.getByLabel('Strategy').selectOption('Homework');
-    await page.getByLabel('Model', { exact: true }).fill('offline');
-    await page.getByText('Budgets', { exact: true }).click();
+    await page.locator('#objective').fill('When may a pilot refuse? What does a crane cost?');
+    await chooseProject(page, 'Harbour');
+    await chooseStrategy(page, 'Homework');
+    await chooseModel(page, 'offline');
+    await openOptions(page);
     expect(await page.getByLabel('Replans per node').count()).toBe(0);
     await page.getByLabel('Iterations').fill('2');
     await start(page);
@@ -207,8 +205,8 @@ describe('a page over plain HTTP', () => {
   it('can start a run', async () => {
     const page = await open(browser, `${gateway.url.replace('127.0.0.1', HOST)}/runs?new=1`, { permissions: [] });
     expect(await page.evaluate(() => [isSecureContext, typeof crypto.randomUUID])).toEqual([false, 'undefined']);
-    await page.getByLabel('Objective', { exact: true }).fill('From an insecure page');
-    await page.getByLabel('Model').fill('offline');
+    await page.locator('#objective').fill('From an insecure page');
+    await chooseModel(page, 'offline');
     await start(page);
     await page.waitForURL('**/runs/*');
     expect(await runsAbout('From an insecure page')).toHaveLength(1);

@@ -176,3 +176,28 @@ function setHidden(hidden: boolean): void {
   Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
   document.dispatchEvent(new Event('visibilitychange'));
 }
+
+/** Opens the options of the question, if they are not. */
+export async function openOptions(page: Page): Promise<void> {
+  if ((await page.locator('#model').count()) === 0) await page.getByText('Options', { exact: true }).click();
+}
+
+export async function chooseModel(page: Page, model: string): Promise<void> {
+  await openOptions(page);
+  await page.locator('#model').fill(model);
+}
+
+export const chooseStrategy = (page: Page, name: string): Promise<void> =>
+  page.getByRole('radio', { name: new RegExp(`^${name}`) }).check();
+
+/** Opens the dialog for the context of the question, with its projects. */
+export async function openContext(page: Page): Promise<void> {
+  await page.getByTestId('ask-context').click();
+  await page.getByText('Project context').click();
+}
+
+export async function chooseProject(page: Page, name: string): Promise<void> {
+  await openContext(page);
+  await page.getByRole('checkbox', { name: new RegExp(name) }).check();
+  await page.getByRole('button', { name: 'Done' }).click();
+}

@@ -9,7 +9,7 @@ import { duration } from '../src/lib/format';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
-import { close, details, hide, open, show, until } from './page';
+import { chooseModel, close, details, hide, open, openContext, openOptions, show, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -30,11 +30,17 @@ describe('the list of runs', () => {
   it('says what to do when it is empty', async () => {
     const page = await open(browser, gateway.url);
     await page.getByText('No runs yet').waitFor();
-    expect(new URL(page.url()).pathname).toBe('/runs');
     await page.keyboard.press('n');
-    await page.getByRole('dialog', { name: 'New run' }).waitFor();
-    await page.keyboard.press('Escape');
-    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.locator('#objective:focus').waitFor();
+    await page.getByRole('group', { name: 'Examples' }).getByRole('button').first().click();
+    expect(await page.locator('#objective').inputValue()).not.toBe('');
+    expect(await page.getByRole('button', { name: 'Start run' }).isEnabled()).toBe(true);
+    // A question that has begun is still there after a reload.
+    await page.locator('#objective').fill('Half a ques');
+    await page.reload();
+    await page.waitForFunction(
+      () => document.querySelector<HTMLTextAreaElement>('#objective')?.value === 'Half a ques',
+    );
     await close(page);
   });
 
@@ -42,30 +48,33 @@ describe('the list of runs', () => {
     await gateway.cli('import', notes, '--project', 'Coast');
     await gateway.cli('import', notes, '--project', 'Desert');
     const page = await open(browser, gateway.url);
-    await page.getByRole('button', { name: 'New run' }).first().click();
     const start = page.getByRole('button', { name: 'Start run' });
     expect(await start.isDisabled()).toBe(true);
-    await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
+    await page.locator('#objective').fill('What moves the tides?');
     expect(await start.isDisabled()).toBe(false);
-    await page.getByText('Project context').click();
+    await openContext(page);
     expect(await start.isDisabled()).toBe(true);
     await page.getByLabel('Project', { exact: true }).fill('coa');
     await page.getByText('Desert').waitFor({ state: 'detached' });
     await page.getByRole('checkbox', { name: /Coast/ }).check();
+    await page.getByRole('button', { name: 'Done' }).click();
     expect(await start.isDisabled()).toBe(false);
-    await page.getByText('Budgets').click();
+    const estimate = page.getByTestId('estimate');
+    await estimate.filter({ hasText: 'At most 1,000 nodes' }).waitFor();
+    await openOptions(page);
     await page.getByLabel('Depth').fill('99');
     await page.getByText('whole number from 0 to 64').waitFor();
     expect(await start.isDisabled()).toBe(true);
     await page.getByLabel('Depth').fill('2');
     await page.getByLabel('Nodes', { exact: true }).fill('40');
+    await estimate.filter({ hasText: 'At most 40 nodes' }).waitFor();
     await page.getByLabel('Minutes').fill('5');
-    await page.getByLabel('Objective', { exact: true }).fill(' ');
-    await page.getByLabel('Objective', { exact: true }).blur();
+    await page.locator('#objective').fill(' ');
+    await page.locator('#objective').blur();
     await page.locator('#objective-problem').waitFor();
-    await page.getByLabel('Objective', { exact: true }).fill('What moves the tides?');
+    await page.locator('#objective').fill('What moves the tides?');
     // The strategies that the server has.
-    expect(await page.getByLabel('Strategy').locator('option').allTextContents()).toEqual([
+    expect(await page.getByRole('radiogroup', { name: 'Strategy' }).locator('b').allTextContents()).toEqual([
       'Tree',
       'Homework',
       'Search',
@@ -78,16 +87,14 @@ describe('the list of runs', () => {
     );
     expect(models).toContain('offline');
     expect(models).not.toContain('fast');
-    await page.getByLabel('Model').fill('fast');
+    await chooseModel(page, 'fast');
     await page.locator('#model-problem').filter({ hasText: 'TREE_AGENT_MODEL_FAST' }).waitFor();
-    await page.getByLabel('Model').fill('offline');
+    await chooseModel(page, 'offline');
     await start.click();
     await page.waitForURL('**/runs/*');
     await page.getByTestId('context').filter({ hasText: 'Project context: Coast' }).waitFor();
-    await page.getByTestId('graph').getByTestId('context').filter({ hasText: 'Coast' }).waitFor();
     await page.locator('[data-connection="ended"]').waitFor();
     const budgets = async (): Promise<void> => {
-      await page.getByLabel(/^Nodes: \d+ of 40$/).waitFor();
       const run = page.url().split('/').at(-1)!;
       const [created] = (await gateway.cli('events', run, '--type', 'tree.run_created', '-o', 'jsonl')).split('\n');
       const { payload } = JSON.parse(created!) as { payload: object };
@@ -100,6 +107,7 @@ describe('the list of runs', () => {
 
     // Another context is another run with the same objective.
     const first = page.url();
+    await page.getByRole('button', { name: 'More about this run' }).click();
     await page.getByRole('button', { name: 'Change context' }).click();
     const change = page.getByRole('button', { name: 'Start new run' });
     // The run's own context is preselected.
@@ -112,7 +120,6 @@ describe('the list of runs', () => {
     await change.click();
     await page.waitForURL((url) => url.href !== first);
     await page.getByTestId('context').filter({ hasText: 'Project context: Desert' }).waitFor();
-    await page.getByTestId('graph').getByTestId('context').filter({ hasText: 'Desert' }).waitFor();
     await page.getByRole('heading', { level: 1, name: 'What moves the tides?' }).waitFor();
     await page.locator('[data-connection="ended"]').waitFor();
     await budgets();
@@ -181,7 +188,7 @@ describe('the list of runs', () => {
     await page.getByRole('searchbox').fill('nothing has this');
     await page.getByText('No matching runs').waitFor();
     await page.getByRole('button', { name: 'Show all runs' }).click();
-    await page.getByRole('button', { name: 'Failed' }).click();
+    await page.getByLabel('Filter by status').selectOption('Failed');
     await until(
       () => page.locator('[data-run-id]').count(),
       (n) => n === 1,
@@ -196,7 +203,8 @@ describe('the list of runs', () => {
     const calls: string[] = [];
     page.on(
       'request',
-      (request) => void (request.url().includes('RunService/') && calls.push(request.url().split('/').at(-1)!)),
+      (request) =>
+        void (/RunService\/(?!Estimate)/.test(request.url()) && calls.push(request.url().split('/').at(-1)!)),
     );
     await page.goto(`${gateway.url}/runs`);
     await page.locator('[data-run-id]').first().waitFor();
@@ -230,9 +238,9 @@ describe('the list of runs', () => {
 
   it('shows names and labels, and filters by them', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
-    await page.getByLabel('Objective', { exact: true }).fill('Compare the tides of two coasts');
-    await page.getByLabel('Model').fill('offline');
-    await page.getByLabel('Name').fill('Two coasts');
+    await page.locator('#objective').fill('Compare the tides of two coasts');
+    await chooseModel(page, 'offline');
+    await page.getByLabel('Name', { exact: true }).fill('Two coasts');
     await page.getByLabel('Labels').fill('Team=sea');
     await page.getByText('“Team” cannot be a label').waitFor();
     expect(await page.getByRole('button', { name: 'Start run' }).isDisabled()).toBe(true);
@@ -264,7 +272,7 @@ describe('the list of runs', () => {
     await page.waitForURL((url) => !url.searchParams.has('label'));
     for (const [filter, text] of [
       ['Run id', run.slice(-6)],
-      ['Model', 'offline'],
+      ['Filter by model', 'offline'],
       ['From', today()],
       ['To', today()],
     ] as const)
@@ -288,17 +296,23 @@ describe('the list of runs', () => {
     const page = await open(browser, `${gateway.url}/runs`);
     const row = (run: string) => page.locator(`[data-run-id="${run}"]`);
     await row(active).waitFor();
-    expect(await row(active).getByRole('button', { name: 'Delete run' }).count()).toBe(0);
-    await row(first).getByRole('button', { name: 'Delete run' }).click();
+    const menu = (run: string) => row(run).getByRole('button', { name: /^Actions/ });
+    await menu(active).click();
+    await row(active).getByRole('button', { name: 'Copy id' }).waitFor();
+    expect(await row(active).getByRole('button', { name: 'Delete…' }).count()).toBe(0);
+    await menu(first).click();
+    await row(first).getByRole('button', { name: 'Delete…' }).click();
     const dialog = page.getByRole('dialog', { name: 'Delete this run?' });
     await dialog.getByText('Delete from the list').waitFor();
     await dialog.getByRole('button', { name: 'Keep run' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect(await row(first).count()).toBe(1);
-    await row(first).getByRole('button', { name: 'Delete run' }).click();
+    await menu(first).click();
+    await row(first).getByRole('button', { name: 'Delete…' }).click();
     await dialog.getByRole('button', { name: 'Delete run' }).click();
     await row(first).waitFor({ state: 'detached' });
     await row(second).getByRole('link').click();
+    await page.getByRole('button', { name: 'More about this run' }).click();
     await page.getByRole('button', { name: 'Delete run' }).click();
     await dialog.getByRole('button', { name: 'Delete run' }).click();
     await page.waitForURL('**/runs');
@@ -306,6 +320,54 @@ describe('the list of runs', () => {
     expect(await row(second).count()).toBe(0);
     await page.goto(`${gateway.url}/runs/${second}`);
     await page.getByText('Run not found').waitFor();
+    await close(page);
+  });
+});
+
+describe('the table', () => {
+  it('filters by context, sorts what it shows, fills the form from a run, and deletes what is selected', async () => {
+    const of = (objective: string, ...more: string[]) =>
+      gateway.run(objective, 'scripted:fanout=1,depth=0', '--label', 'kind=table', ...more);
+    const everywhere = await of('B everywhere');
+    const coast = await of('A of the coast', '--project', 'Coast', '--max-nodes', '7');
+    const page = await open(browser, `${gateway.url}/runs?label=kind%3Dtable`);
+    const shown = () =>
+      page.locator('[data-run-id]').evaluateAll((rows) => rows.map((r) => r.getAttribute('data-run-id')));
+    const shows = (runs: string[], what: string) => until(shown, (ids) => ids.join() === runs.join(), what);
+    await shows([coast, everywhere], 'newest first');
+    await page.getByRole('button', { name: 'Question' }).click();
+    expect(new URL(page.url()).searchParams.get('sort')).toBe('question');
+    await page.getByRole('button', { name: 'Question' }).click();
+    await shows([everywhere, coast], 'from the end of the alphabet');
+    await page.reload();
+    await shows([everywhere, coast], 'the order survives a reload');
+    await page.getByLabel('Filter by context').selectOption('Global');
+    await shows([everywhere], 'only the run with all projects');
+    await page.getByLabel('Filter by context').focus();
+    await page.getByLabel('Filter by context').selectOption('Coast');
+    await shows([coast], 'only the run of the project');
+
+    await page.getByRole('button', { name: /^Actions/ }).click();
+    await page.getByRole('button', { name: 'Run again' }).click();
+    await page.locator('#objective:focus').waitFor();
+    expect(await page.locator('#objective').inputValue()).toBe('A of the coast');
+    await page.getByTestId('ask-context').filter({ hasText: 'Coast' }).waitFor();
+    await page.getByTestId('chosen-options').filter({ hasText: 'nodes 7' }).waitFor();
+    await page.keyboard.press('Control+Enter');
+    await page.waitForURL(/runs\/[0-9a-f-]{36}$/);
+    const again = new URL(page.url()).pathname.split('/').at(-1)!;
+    await page.locator('[data-connection="ended"]').waitFor();
+
+    await page.goto(`${gateway.url}/?label=kind%3Dtable&sort=question`);
+    await shows([coast, again, everywhere], 'all three');
+    for (const run of [coast, again]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();
+    await page.getByRole('group', { name: 'Selection' }).getByRole('link', { name: 'Compare' }).waitFor();
+    await page
+      .getByRole('group', { name: 'Selection' })
+      .getByRole('button', { name: /^Delete/ })
+      .click();
+    await page.getByRole('button', { name: 'Delete runs' }).click();
+    await shows([everywhere], 'both are gone');
     await close(page);
   });
 });

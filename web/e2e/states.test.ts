@@ -5,7 +5,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway, type GraphJson } from './gateway';
-import { close, connection, open, treeItem, until } from './page';
+import { chooseModel, close, connection, open, openContext, treeItem, until } from './page';
 
 const gateway = new Gateway();
 let browser: Browser;
@@ -183,7 +183,7 @@ describe('the forms', () => {
     const page = await empty();
     const answer = await hold(page, 'ProjectService/ListProjects');
     await page.goto(`${gateway.url}/runs?new=1`);
-    await page.getByText('Project context').click();
+    await openContext(page);
     const list = page.getByRole('group', { name: 'Projects', exact: true });
     await list.getByText('Loading projects…').waitFor();
     await answer();
@@ -204,11 +204,11 @@ describe('the forms', () => {
     const page = await empty();
     const found = await lose(page, 'RunService/CreateRun');
     await page.goto(`${gateway.url}/runs?new=1`);
-    await page.getByLabel('Objective', { exact: true }).fill('Started in the end');
-    await page.getByLabel('Model').fill('scripted:fanout=2,depth=1,latency_ms=600000');
+    await page.locator('#objective').fill('Started in the end');
+    await chooseModel(page, 'scripted:fanout=2,depth=1,latency_ms=600000');
     await page.getByRole('button', { name: 'Start run' }).click();
-    await page.getByRole('dialog').getByRole('alert').waitFor();
-    expect(await page.getByLabel('Objective', { exact: true }).inputValue()).toBe('Started in the end');
+    await page.getByRole('alert').waitFor();
+    expect(await page.locator('#objective').inputValue()).toBe('Started in the end');
     await found();
     await page.getByRole('button', { name: 'Start run' }).click();
     await page.waitForURL('**/runs/*');
@@ -226,8 +226,8 @@ describe('the forms', () => {
 
   it('show the error of an unusable model beside its field', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
-    await page.getByLabel('Objective', { exact: true }).fill('Ask nobody');
-    await page.getByLabel('Model').fill('nobody:knows');
+    await page.locator('#objective').fill('Ask nobody');
+    await chooseModel(page, 'nobody:knows');
     await page.getByRole('button', { name: 'Start run' }).click();
     await page.locator('#model-problem').filter({ hasText: 'nobody' }).waitFor();
     await close(page);

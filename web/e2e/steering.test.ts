@@ -6,7 +6,7 @@ import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel } from './language-model';
-import { close, connection, open, treeItem, until } from './page';
+import { chooseModel, close, connection, open, treeItem, until } from './page';
 import { confirm, KEYBOARD, MOUSE, type Hand } from './steer';
 
 const BANDS = [
@@ -78,9 +78,8 @@ const HANDS: [string, Hand][] = [
 it('shows what a plan rests on, strikes an assumption, and starts the run', QUICK, async () => {
   const objective = 'Walk around once more';
   const page = await open(browser, `${gateway.url}/runs`);
-  await page.getByRole('button', { name: 'New run' }).first().click();
   await page.locator('#objective').fill(objective);
-  await page.locator('#model').fill('llm');
+  await chooseModel(page, 'llm');
   await page.getByRole('checkbox', { name: /^Review the plan/ }).check();
   await page.getByRole('button', { name: 'Start run' }).click();
   const review = page.getByTestId('review');

@@ -95,8 +95,8 @@ export async function main(): Promise<void> {
         options: { viewport: { width: 360, height: 740 } },
         act: choose(/^s1.s0,/),
       },
-      { name: 'runs', url: `${gateway.url}/runs` },
-      { name: 'new-run', url: `${gateway.url}/runs?new=1`, act: async (p) => p.getByText('Project context').click() },
+      { name: 'home-dark', url: gateway.url, options: { colorScheme: 'dark' } },
+      { name: 'home', url: gateway.url },
       { name: 'missing', url: run('00000000-0000-4000-8000-000000000000'), options: { colorScheme: 'dark' } },
     ];
     for (const picture of pictures) await take(browser, picture);

@@ -2,9 +2,16 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { describe, expect, it } from 'vitest';
 import { RunStatus, Strategy } from '../src/gen/treeagent/v1/common_pb';
-import { RunSchema, WatchRunsResponseSchema, type Run } from '../src/gen/treeagent/v1/run_service_pb';
+import {
+  EstimateRunResponseSchema,
+  RunSchema,
+  WatchRunsResponseSchema,
+  type Run,
+} from '../src/gen/treeagent/v1/run_service_pb';
 import { checkLabels, toLabels } from '../src/lib/labels';
 import { runFilter } from '../src/lib/run-filter';
+import { estimateWords } from '../src/lib/new-run';
+import { clicked, NEWEST, orderOf, orderParam, sorted } from '../src/lib/run-table';
 import { NewestRuns } from '../src/lib/stream/runs';
 
 /** The n-th run that was ever created. */
@@ -94,7 +101,11 @@ describe('the filter of the list', () => {
       idPart: '01a2',
       parentRunId: 'run-1',
       strategies: [Strategy.TREE],
+      projectId: '',
+      global: false,
     });
+    expect(filter('project=p1')).toMatchObject({ projectId: 'p1', global: false });
+    expect(filter('project=global')).toMatchObject({ projectId: '', global: true });
   });
 
   it('holds whole days of the browser', () => {
@@ -102,6 +113,44 @@ describe('the filter of the list', () => {
     expect(createdAfter?.seconds).toBe(BigInt(new Date(2026, 10, 23).getTime() / 1000));
     expect(createdBefore?.seconds).toBe(BigInt(new Date(2026, 11, 1).getTime() / 1000));
     expect(filter('from=yesterday')).not.toHaveProperty('createdAfter');
+  });
+});
+
+describe('the order of the table', () => {
+  const row = (n: number, objective: string, costMicros: number): Run =>
+    Object.assign(run(n, objective), { usage: create(UsageSchema, { costMicros: BigInt(costMicros) }) });
+  const rows = [row(3, 'b', 0), row(2, 'A', 7), row(1, 'c', 7)];
+  const ids = (param: string): string[] => sorted(rows, orderOf(param), 0).map((r) => r.runId);
+
+  it('is that of the server, or of one column, and equal rows stay', () => {
+    expect(ids('')).toEqual(['run-3', 'run-2', 'run-1']);
+    expect(ids('nonsense')).toEqual(['run-3', 'run-2', 'run-1']);
+    expect(ids('started')).toEqual(['run-1', 'run-2', 'run-3']);
+    expect(ids('question')).toEqual(['run-2', 'run-3', 'run-1']);
+    expect(ids('-cost')).toEqual(['run-2', 'run-1', 'run-3']);
+  });
+
+  it('begins with the largest number, and turns round', () => {
+    const once = clicked(NEWEST, 'cost');
+    expect([orderParam(once), orderParam(clicked(once, 'cost')), orderParam(clicked(NEWEST, 'question'))]).toEqual([
+      '-cost',
+      'cost',
+      'question',
+    ]);
+    expect(orderParam(NEWEST)).toBe('');
+  });
+});
+
+describe('an estimate', () => {
+  it('says what bounds a run, and what does not', () => {
+    const words = (estimate: object, model = '') =>
+      estimateWords(create(EstimateRunResponseSchema, { estimate, model }));
+    expect(words({ nodes: 85n, planCalls: 100n, executeCalls: 70n, costMicros: 400_000n }, 'm')).toBe(
+      'At most 85 nodes, at most 170 calls, at most $0.400 · m',
+    );
+    expect(words({ nodes: 1n, executeCalls: 1n, costMicros: 0n })).toBe('At most 1 node, at most 1 call');
+    expect(words({ nodes: 2n, planCalls: 2n, unlimited: ['maxCostMicros'] })).toContain('no limit on the cost');
+    expect(estimateWords(create(EstimateRunResponseSchema, {}))).toBe('');
   });
 });
 

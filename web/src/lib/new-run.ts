@@ -1,7 +1,9 @@
 // Checks of the form for a new run. The limits are those of the API.
 
 import { Strategy, type Budgets } from '../gen/treeagent/v1/common_pb';
+import type { EstimateRunResponse } from '../gen/treeagent/v1/run_service_pb';
 import type { Failure } from './api/failure';
+import { cost, number } from './format';
 
 export interface BudgetField {
   key:
@@ -76,6 +78,16 @@ export function defaultBudget(field: BudgetField, defaults: Budgets | undefined)
 
 export type BudgetTexts = Partial<Record<BudgetField['key'], string>>;
 
+/** The texts of the budgets of a run that are not the server's defaults. */
+export function budgetTexts(budgets: Budgets | undefined, defaults: Budgets | undefined, fields: BudgetField[]) {
+  const texts: BudgetTexts = {};
+  for (const { key } of fields) {
+    const value = budgets && FROM_BUDGETS[key](budgets);
+    if (value !== undefined && value !== (defaults && FROM_BUDGETS[key](defaults))) texts[key] = String(value);
+  }
+  return texts;
+}
+
 const OBJECTIVE_BYTES = 16_384;
 const NAME_BYTES = 256;
 
@@ -103,6 +115,20 @@ export function checkBudget(field: BudgetField, text: string | undefined, limits
   if (!Number.isFinite(value) || !whole || value < field.least || value > most)
     return `Give a ${field.key === 'dollars' ? 'number' : 'whole number'} from ${field.least} to ${most}, or leave it empty.`;
   return '';
+}
+
+/** The most that a run can use, in words. */
+export function estimateWords({ estimate: e, model }: EstimateRunResponse): string {
+  if (e === undefined) return '';
+  const calls = [e.planCalls, e.executeCalls, e.aggregateCalls, e.researchCalls, e.pickCalls, e.verifyCalls];
+  const amount = (n: number, unit: string): string => `at most ${number(n)} ${unit}${n === 1 ? '' : 's'}`;
+  const words = [
+    amount(Number(e.nodes), 'node'),
+    amount(Number(calls.reduce((sum, n) => sum + n, 0n)), 'call'),
+    ...(e.costMicros ? [`at most ${cost(Number(e.costMicros))}`] : []),
+    ...(e.unlimited.includes('maxCostMicros') ? ['no limit on the cost'] : []),
+  ].join(', ');
+  return `${words[0]!.toUpperCase()}${words.slice(1)}${model === '' ? '' : ` · ${model}`}`;
 }
 
 /** Why no run was started, for the person who asked for one. */

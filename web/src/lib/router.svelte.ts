@@ -19,6 +19,11 @@ class Router {
     return /^\/runs\/([^/]+)\/?$/.exec(this.path)?.[1];
   }
 
+  /** True on the page with the question and the list of runs. */
+  get isHome(): boolean {
+    return /^\/(runs\/?)?$/.test(this.path);
+  }
+
   /** True on the page of all projects. */
   get isProjects(): boolean {
     return /^\/projects\/?$/.test(this.path);

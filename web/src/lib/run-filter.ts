@@ -15,8 +15,11 @@ export const STATUS_FILTERS = [
 ];
 
 /** Parameters of the URL beside the status and the text of the search. */
-export const FILTER_PARAMS = ['label', 'model', 'user', 'id', 'parent', 'strategy', 'from', 'to'] as const;
+export const FILTER_PARAMS = ['project', 'model', 'strategy', 'label', 'user', 'id', 'parent', 'from', 'to'] as const;
 export type FilterParam = (typeof FILTER_PARAMS)[number];
+
+/** In place of the id of a project: the context of all projects. */
+export const GLOBAL_FILTER = 'global';
 
 const STRATEGIES: Record<string, Strategy> = {
   tree: Strategy.TREE,
@@ -43,6 +46,8 @@ export function runFilter(param: (name: string) => string): RunFilter {
     userId: get('user'),
     idPart: get('id'),
     parentRunId: get('parent'),
+    projectId: get('project') === GLOBAL_FILTER ? '' : get('project'),
+    global: get('project') === GLOBAL_FILTER,
     strategies: strategy === undefined ? [] : [strategy],
     ...(after && { createdAfter: timestampFromDate(after) }),
     ...(before && { createdBefore: timestampFromDate(before) }),

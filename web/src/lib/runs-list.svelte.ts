@@ -16,6 +16,8 @@ export class RunsList {
   /** From 1, the newest runs. */
   page = $state(1);
   hasOlder = $state(false);
+  /** Not all runs are shown. */
+  filtered = $state(false);
   #filter: RunFilter = {};
   #newest = new NewestRuns(PAGE);
   /** Tokens of the pages after the first. */
@@ -28,6 +30,7 @@ export class RunsList {
     const closed = new AbortController();
     const newest = new NewestRuns(PAGE);
     this.#filter = filter;
+    this.filtered = Object.values(filter).some((value) => (Array.isArray(value) ? value.length > 0 : Boolean(value)));
     this.#newest = newest;
     this.#closed = closed;
     this.page = 1;

@@ -1,7 +1,8 @@
 // How a guided search works, as the form asks for it. The limits are those of the API.
 
 import type { JsonObject } from '@bufbuild/protobuf';
-import { PickerPolicy } from '../gen/treeagent/v1/common_pb';
+import { PickerPolicy, type SearchConfig } from '../gen/treeagent/v1/common_pb';
+import type { Limits } from '../gen/treeagent/v1/server_service_pb';
 
 const TOPIC_NAMES = 'title, slug, path, parents, depth, status, objective, siblings, schema, max_children';
 
@@ -97,5 +98,46 @@ export function toSearch(options: SearchOptions) {
       picker: text(options.pickerPrompt),
     },
     frontmatterSchema: options.schema.trim() === '' ? undefined : (JSON.parse(options.schema) as JsonObject),
+  };
+}
+
+/** The options that lead to a configuration. */
+export function fromSearch(search: SearchConfig | undefined): SearchOptions {
+  if (search === undefined) return defaultOptions();
+  const { prompts } = search;
+  return {
+    concurrency: search.concurrency === undefined ? '' : String(search.concurrency),
+    maxDepth: search.maxDepth === undefined ? '' : String(search.maxDepth),
+    picker: search.picker === PickerPolicy.UNSPECIFIED ? PickerPolicy.LLM : search.picker,
+    synthesis: search.synthesis ?? true,
+    root: prompts?.root ?? '',
+    document: prompts?.document ?? '',
+    children: prompts?.children ?? '',
+    pickerPrompt: prompts?.picker ?? '',
+    schema: search.frontmatterSchema === undefined ? '' : JSON.stringify(search.frontmatterSchema, null, 2),
+  };
+}
+
+/** The most topics at a time and levels that the server takes. */
+export function searchLimits(limits: Limits | undefined): { concurrency: number; maxDepth: number } {
+  const most = limits?.maxBudgets;
+  return {
+    concurrency: Math.min(256, most?.maxParallelSteps ?? 256),
+    maxDepth: Math.max(1, Math.min(64, most?.maxDepth ?? 64)),
+  };
+}
+
+/** What is wrong with each option; empty where nothing is. */
+export function searchProblems(options: SearchOptions, limits: Limits | undefined) {
+  const most = searchLimits(limits);
+  const promptBytes = limits?.promptBytes || undefined;
+  return {
+    concurrency: checkCount(options.concurrency, most.concurrency),
+    maxDepth: checkCount(options.maxDepth, most.maxDepth),
+    root: checkPrompt(options.root, promptBytes),
+    document: checkPrompt(options.document, promptBytes),
+    children: checkPrompt(options.children, promptBytes),
+    pickerPrompt: checkPrompt(options.pickerPrompt, promptBytes),
+    schema: checkSchema(options.schema, promptBytes),
   };
 }

@@ -15,21 +15,14 @@ export function serverInfo(): Promise<GetServerInfoResponse | undefined> {
 export interface StrategyChoice {
   value: Strategy;
   label: string;
+  icon: string;
   hint: string;
 }
 
 const STRATEGIES: StrategyChoice[] = [
-  { value: Strategy.TREE, label: 'Tree', hint: 'Plan, delegate, execute and aggregate' },
-  {
-    value: Strategy.HOMEWORK,
-    label: 'Homework',
-    hint: 'Work in iterations, each with tasks for branches, until the planner is satisfied',
-  },
-  {
-    value: Strategy.SEARCH,
-    label: 'Search',
-    hint: 'Research every topic of the first level, then pick where to dig deeper',
-  },
+  { value: Strategy.TREE, label: 'Tree', icon: 'tree', hint: 'Plans, divides and combines' },
+  { value: Strategy.HOMEWORK, label: 'Homework', icon: 'again', hint: 'Rounds until nothing is open' },
+  { value: Strategy.SEARCH, label: 'Search', icon: 'search', hint: 'Topics, deeper where it pays' },
 ];
 
 /** The strategies that the server accepts. */

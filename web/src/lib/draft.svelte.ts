@@ -1,0 +1,197 @@
+// The next run, as the form on the home page holds it. A reload of the tab keeps it.
+
+import { Strategy } from '../gen/treeagent/v1/common_pb';
+import type { ListModelsResponse } from '../gen/treeagent/v1/model_service_pb';
+import type { EstimateRunResponse, Run } from '../gen/treeagent/v1/run_service_pb';
+import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
+import { failure, runs } from './api/client';
+import { auth } from './auth.svelte';
+import { GLOBAL, isWhole, noteRecent, toRequest, type Choice } from './context-choice';
+import { checkLabels, labelText, toLabels } from './labels';
+import { listModels, modelProblem } from './models';
+import {
+  budgetFields,
+  budgetTexts,
+  checkBudget,
+  checkName,
+  checkObjective,
+  notStarted,
+  toBudgets,
+  type BudgetTexts,
+} from './new-run';
+import { RequestIds } from './request-id';
+import { toChoice } from './run-context';
+import { defaultOptions, fromSearch, searchProblems, toSearch, type SearchOptions } from './search-options';
+import { serverInfo, strategies } from './server-info';
+import { load, save } from './storage';
+
+const KEY = 'draft';
+const AFTER_CHANGE_MS = 250;
+
+interface Fields {
+  objective: string;
+  strategy: Strategy;
+  choice: Choice;
+  model: string;
+  displayName: string;
+  labels: string;
+  budgets: BudgetTexts;
+  readOnly: boolean;
+  verified: boolean;
+  reviewed: boolean;
+  keepsPrompts: boolean;
+  search: SearchOptions;
+}
+
+const empty = (): Fields => ({
+  objective: '',
+  strategy: Strategy.TREE,
+  choice: GLOBAL,
+  model: '',
+  displayName: '',
+  labels: '',
+  budgets: {},
+  readOnly: false,
+  verified: true,
+  reviewed: false,
+  keepsPrompts: false,
+  search: defaultOptions(),
+});
+
+class Draft {
+  fields = $state<Fields>({ ...empty(), ...load<Fields>(KEY) });
+  info = $state.raw<GetServerInfoResponse | undefined>();
+  models = $state.raw<ListModelsResponse | undefined>();
+  /** The most that the run can use; undefined while that is unknown. */
+  estimate = $state.raw<EstimateRunResponse | undefined>();
+  busy = $state(false);
+  /** Why the last try to start it failed, and the field that the server named. */
+  problem = $state('');
+  wrongField = $state('');
+  readonly #requestIds = new RequestIds();
+
+  readonly offered = $derived(strategies(this.info));
+  readonly isSearch = $derived(this.fields.strategy === Strategy.SEARCH);
+  readonly budgetFields = $derived(budgetFields(this.fields.strategy));
+  readonly defaults = $derived(this.isSearch ? this.info?.defaultSearchBudgets : this.info?.defaultBudgets);
+  readonly problems = $derived({
+    objective: checkObjective(this.fields.objective),
+    model: modelProblem(this.models, this.fields.model),
+    name: checkName(this.fields.displayName),
+    labels: checkLabels(this.fields.labels),
+    budgets: this.budgetFields.map((field) =>
+      checkBudget(field, this.fields.budgets[field.key], this.info?.limits?.maxBudgets),
+    ),
+    search: searchProblems(this.fields.search, this.info?.limits),
+  });
+  /** What determines how much the run can use is complete. */
+  readonly #countable = $derived(
+    isWhole(this.fields.choice) &&
+      this.problems.budgets.every((p) => p === '') &&
+      (!this.isSearch || Object.values(this.problems.search).every((p) => p === '')),
+  );
+  readonly valid = $derived(
+    this.#countable && [this.problems.objective, this.problems.name, this.problems.labels].every((p) => p === ''),
+  );
+  readonly #size = $derived({
+    strategy: this.fields.strategy,
+    context: toRequest(this.fields.choice),
+    budgets: toBudgets(this.fields.budgets, this.budgetFields),
+    search: this.isSearch && this.#countable ? toSearch(this.fields.search) : undefined,
+    model: this.fields.model.trim(),
+    // Without a word, the server verifies the answers of language models.
+    verify: this.fields.verified ? undefined : false,
+  });
+
+  /** Asks what the server offers. */
+  open(): void {
+    void serverInfo().then((info) => (this.info = info));
+    void listModels().then((models) => (this.models = models));
+  }
+
+  keep(): void {
+    save(KEY, this.fields);
+  }
+
+  /** Asks for an estimate once the form rests. The last one stays until then. Returns what ends it. */
+  count(): () => void {
+    const abort = new AbortController();
+    const size = this.#countable && this.problems.model === '' ? this.#size : undefined;
+    const timer = setTimeout(() => {
+      if (size === undefined) this.estimate = undefined;
+      else
+        runs.estimateRun(size, { signal: abort.signal }).then(
+          (estimate) => (this.estimate = estimate),
+          // Starting the run says what is wrong.
+          () => !abort.signal.aborted && (this.estimate = undefined),
+        );
+    }, AFTER_CHANGE_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }
+
+  /** Starts the run. Returns its id, or nothing if it did not start. */
+  async start(): Promise<string | undefined> {
+    if (!this.valid || this.busy) return undefined;
+    this.busy = true;
+    this.problem = '';
+    this.wrongField = '';
+    try {
+      const { fields } = this;
+      const request = {
+        ...this.#size,
+        objective: fields.objective.trim(),
+        displayName: fields.displayName.trim(),
+        labels: toLabels(fields.labels),
+        readOnly: fields.readOnly,
+        review: fields.reviewed ? {} : undefined,
+        keepPrompts: fields.keepsPrompts ? true : undefined,
+      };
+      const { run } = await runs.createRun({ ...request, requestId: this.#requestIds.for(request) });
+      noteRecent(fields.choice);
+      // The next question is often about the same documents.
+      this.fields = { ...empty(), choice: fields.choice };
+      return run?.runId;
+    } catch (error) {
+      const why = failure(error);
+      auth.report(why);
+      this.problem = notStarted(why);
+      this.wrongField = why.field ?? '';
+      return undefined;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** Takes everything over from a run. */
+  async fill(runId: string): Promise<void> {
+    // Lists of runs leave out the texts of a search.
+    const [{ run }, info] = await Promise.all([runs.getRun({ runId }), serverInfo()]);
+    if (run) this.fields = await fieldsOf(run, info);
+  }
+}
+
+async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Promise<Fields> {
+  const defaults = run.strategy === Strategy.SEARCH ? info?.defaultSearchBudgets : info?.defaultBudgets;
+  return {
+    objective: run.objective,
+    strategy: run.strategy,
+    choice: await toChoice(run.context),
+    model: run.model,
+    displayName: run.displayName,
+    labels: Object.entries(run.labels)
+      .map(([key, value]) => labelText(key, value))
+      .join(', '),
+    budgets: budgetTexts(run.budgets, defaults, budgetFields(run.strategy)),
+    readOnly: run.readOnly,
+    // The server does not verify what rules answer, so such a run does not say what was chosen.
+    verified: run.verify || run.model === 'offline',
+    reviewed: run.review !== undefined,
+    keepsPrompts: run.keepPrompts,
+    search: fromSearch(run.search),
+  };
+}
+
+export const draft = new Draft();
