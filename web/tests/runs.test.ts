@@ -5,6 +5,7 @@ import { RunStatus, Strategy } from '../src/gen/treeagent/v1/common_pb';
 import {
   EstimateRunResponseSchema,
   RunSchema,
+  UsageSchema,
   WatchRunsResponseSchema,
   type Run,
 } from '../src/gen/treeagent/v1/run_service_pb';

@@ -167,6 +167,14 @@ fn file_name(path: &str) -> Option<&str> {
     Some(if is_page { PAGE } else { name })
 }
 
+/// Whether a person asks, with a browser.
+fn wants_page(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.contains("text/html"))
+}
+
 /// Whether a client takes a coding: it names it, or any, and not with a weight of zero.
 fn takes(headers: &HeaderMap, coding: &str) -> bool {
     let accepted =
@@ -228,6 +236,14 @@ fn page<Files: RustEmbed>(method: &Method, path: &str, headers: &HeaderMap) -> R
         response
     } else if name == Some(PAGE) {
         Html(NO_UI).into_response()
+    } else if wants_page(headers)
+        && let Some(mut page) = file::<Files>(PAGE, headers)
+    {
+        // The UI says that there is nothing, with a way home.
+        if page.status() == StatusCode::OK {
+            *page.status_mut() = StatusCode::NOT_FOUND;
+        }
+        page
     } else {
         (StatusCode::NOT_FOUND, "there is no such file\n").into_response()
     };
@@ -251,6 +267,17 @@ mod tests {
     #[derive(RustEmbed)]
     #[folder = "$CARGO_MANIFEST_DIR/tests/ui"]
     struct OneFile;
+
+    #[test]
+    fn an_address_that_leads_nowhere_is_a_page_for_people_only() {
+        for (accept, kind) in [("text/html,*/*;q=0.8", "text/html"), ("*/*", "text/plain; charset=utf-8")] {
+            let headers = HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())]);
+            let response = page::<OneFile>(&Method::GET, "/nowhere", &headers);
+            assert_eq!(response.status(), StatusCode::NOT_FOUND, "{accept}");
+            let found = response.headers()[header::CONTENT_TYPE].to_str().unwrap();
+            assert!(found.starts_with(kind), "{accept}: {found}");
+        }
+    }
 
     #[tokio::test]
     async fn a_file_is_sent_in_the_smallest_form_that_the_client_takes() {

@@ -6,7 +6,7 @@ import type { EstimateRunResponse, Run } from '../gen/treeagent/v1/run_service_p
 import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
 import { failure, runs } from './api/client';
 import { auth } from './auth.svelte';
-import { GLOBAL, isWhole, noteRecent, toRequest, type Choice } from './context-choice';
+import { GLOBAL, isWhole, noteRecent, toRequest, type Choice, type Named } from './context-choice';
 import { checkLabels, labelText, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
 import {
@@ -20,6 +20,7 @@ import {
   type BudgetTexts,
 } from './new-run';
 import { RequestIds } from './request-id';
+import { router } from './router.svelte';
 import { toChoice } from './run-context';
 import { defaultOptions, fromSearch, searchProblems, toSearch, type SearchOptions } from './search-options';
 import { serverInfo, strategies } from './server-info';
@@ -195,3 +196,9 @@ async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Prom
 }
 
 export const draft = new Draft();
+
+/** Goes home with a project as the context of the question. */
+export function askProject(project: Named): void {
+  draft.fields.choice = { kind: 'project', projects: [project] };
+  router.go('/?new=1');
+}
