@@ -115,7 +115,8 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     await treeItem(page, /^tides\.md/).click();
     await page.getByText('Tides follow the moon.').waitFor();
     found.push(...(await violations(page, 'a document')));
-    await page.getByRole('button', { name: 'Delete document' }).click();
+    await page.getByRole('button', { name: 'More about this document' }).click();
+    await page.getByRole('button', { name: 'Delete…' }).click();
     await page.getByRole('dialog', { name: 'Delete this document?' }).waitFor();
     found.push(...(await violations(page, 'delete a document')));
     await page.keyboard.press('Escape');

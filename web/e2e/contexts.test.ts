@@ -127,4 +127,32 @@ describe('a user', () => {
     await gateway.cli('projects', 'unarchive', 'Island');
     await close(page);
   });
+
+  it('reads beyond fifty projects, and pins a context of several', async () => {
+    for (let i = 0; i < 60; i++)
+      await gateway.rpc('ProjectService/CreateProject', JSON.stringify({ name: `Zone ${String(i).padStart(2, '0')}` }));
+    const page = await open(browser, gateway.url);
+    await openContext(page);
+    const boxes = page.getByRole('group', { name: 'Projects', exact: true }).getByRole('checkbox');
+    await boxes.nth(49).waitFor();
+    expect(await boxes.count()).toBe(50);
+    await page.getByRole('button', { name: 'More projects' }).click();
+    await page.getByRole('checkbox', { name: /Zone 59/ }).check();
+    await page.getByRole('checkbox', { name: /Zone 58/ }).check();
+    expect(await boxes.count()).toBe(62);
+    await page.getByRole('button', { name: 'Pin this context' }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    expect(await page.getByTestId('ask-context').getAttribute('title')).toBe('Zone 59, Zone 58');
+    await page.evaluate(() => sessionStorage.clear());
+    await page.reload();
+    await openContext(page);
+    await page
+      .getByRole('group', { name: 'Pinned contexts' })
+      .getByRole('button', { name: 'Zone 59, Zone 58' })
+      .click();
+    await page.getByRole('button', { name: 'Leave out Zone 58' }).waitFor();
+    await page.getByRole('button', { name: 'Pinned', exact: true }).click();
+    await page.getByRole('group', { name: 'Pinned contexts' }).waitFor({ state: 'detached' });
+    await close(page);
+  });
 });

@@ -162,15 +162,32 @@ describe('a project', () => {
     await close(page);
   });
 
+  it('is replaced by a file that somebody chooses', async () => {
+    const page = await open(browser, url('Coast', { path: 'moon/list.txt' }));
+    await page.getByText('1969').waitFor();
+    const chooser = page.waitForEvent('filechooser');
+    await page.getByRole('button', { name: 'More about this document' }).click();
+    await page.getByRole('button', { name: 'Replace…' }).click();
+    await (
+      await chooser
+    ).setFiles({ name: 'other.txt', mimeType: 'text/plain', buffer: Buffer.from('1972 was last\n') });
+    await page.getByText('1972 was last').waitFor();
+    await page.getByText('1 replaced').waitFor();
+    await close(page);
+  });
+
   it('loses a document once that is confirmed', async () => {
     const page = await open(browser, url('Desert', { path: 'readme.md' }));
-    const remove = page.getByRole('button', { name: 'Delete document' });
+    const more = page.getByRole('button', { name: 'More about this document' });
+    const remove = page.getByRole('button', { name: 'Delete…' });
+    await more.click();
     await remove.click();
     const dialog = page.getByRole('dialog', { name: 'Delete this document?' });
     await dialog.getByText('readme.md', { exact: true }).waitFor();
     await dialog.getByRole('button', { name: 'Keep document' }).click();
     await dialog.waitFor({ state: 'detached' });
     await page.route('**/treeagent.v1.DocumentService/DeleteDocument', (route) => route.abort('connectionrefused'));
+    await more.click();
     await remove.click();
     await dialog.getByRole('button', { name: 'Delete document' }).click();
     await dialog.getByRole('alert').filter({ hasText: 'The gateway does not answer' }).waitFor();
@@ -215,6 +232,41 @@ describe('a project', () => {
     await page.goto(`${gateway.url}/runs/${run}`);
     await page.locator('header').getByTestId('context').getByRole('link', { name: 'Coast', exact: true }).click();
     await treeItem(page, /^readme\.md/).waitFor();
+    await close(page);
+  });
+});
+
+describe('the tool rules of a project', () => {
+  it('are shown and changed', async () => {
+    const page = await open(browser, url('Coast'));
+    const edit = async (): Promise<void> => {
+      await page.getByRole('button', { name: 'More about this project' }).click();
+      await page.getByRole('button', { name: 'Tool rules…' }).click();
+    };
+    await edit();
+    await page.getByRole('checkbox', { name: /^Read-only/ }).check();
+    await page.getByLabel('Not these tools').fill('search_documents bad name!');
+    await page.route('**/treeagent.v1.ProjectService/UpdateProject', (route) => route.abort('connectionrefused'));
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('alert').filter({ hasText: 'The gateway does not answer' }).waitFor();
+    await page.unroute('**/treeagent.v1.ProjectService/UpdateProject');
+    await page.getByLabel('Not these tools').fill('search_documents');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await page.getByTestId('tool-rules').waitFor();
+    const { project } = JSON.parse(
+      await gateway.rpc('ProjectService/GetProject', JSON.stringify({ projectId: ids['Coast'] })),
+    ) as { project: { tools: object } };
+    expect(project.tools).toEqual({ deniedTools: ['search_documents'], readOnly: true });
+    await page.reload();
+    await edit();
+    expect(await page.getByRole('checkbox', { name: /^Read-only/ }).isChecked()).toBe(true);
+    await page.getByRole('checkbox', { name: /^Read-only/ }).uncheck();
+    await page.getByLabel('Not these tools').fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByTestId('tool-rules').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Ask this project' }).click();
+    await page.getByTestId('ask-context').filter({ hasText: 'Coast' }).waitFor();
     await close(page);
   });
 });

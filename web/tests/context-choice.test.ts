@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { create } from '@bufbuild/protobuf';
 import { RunContextSchema, Scope } from '../src/gen/treeagent/v1/common_pb';
 import { ProjectSchema } from '../src/gen/treeagent/v1/project_service_pb';
@@ -6,8 +6,11 @@ import {
   GLOBAL,
   isSame,
   isWhole,
+  keptIds,
   MOST_PROJECTS,
+  noteRecent,
   recentFirst,
+  togglePinned,
   toggled,
   toRequest,
   type Choice,
@@ -55,4 +58,22 @@ it('projects of recent contexts come first', () => {
   const list = ['a', 'b', 'c', 'd'].map((projectId) => create(ProjectSchema, { projectId }));
   const ids = recentFirst(list, [['d', 'b'], ['gone']]).map((p) => p.projectId);
   expect(ids).toEqual(['d', 'b', 'a', 'c']);
+});
+
+it('contexts are kept: recent ones four at the most, pinned ones until they are unpinned', () => {
+  const stored = new Map<string, string>();
+  vi.stubGlobal('localStorage', {
+    getItem: (key: string) => stored.get(key) ?? null,
+    setItem: (key: string, value: string) => stored.set(key, value),
+  });
+  for (const id of ['a', 'b', 'c', 'd', 'e', 'c']) noteRecent(of(id));
+  noteRecent(GLOBAL);
+  expect(keptIds('recent')).toEqual([['c'], ['e'], ['d'], ['b']]);
+  togglePinned(of('a', 'b'));
+  togglePinned(of('c'));
+  expect(keptIds('pinned')).toEqual([['a', 'b'], ['c']]);
+  togglePinned(of('b', 'a'));
+  expect(keptIds('pinned')).toEqual([['c']]);
+  stored.set('tree-agent.pinned-contexts', '[[1], "x", ["p"]]');
+  expect(keptIds('pinned')).toEqual([['p']]);
 });

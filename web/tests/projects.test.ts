@@ -1,6 +1,8 @@
+import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { foldersAbove, FolderTree } from '../src/lib/folder-tree';
-import { highlight, isMarkdown, projectUrl } from '../src/lib/project-list';
+import { ToolRulesSchema } from '../src/gen/treeagent/v1/project_service_pb';
+import { highlight, isMarkdown, projectUrl, ruleWords, toolNames } from '../src/lib/project-list';
 import { treeKey, type TreeEntry } from '../src/lib/tree-entry';
 
 const filed = (path: string) => ({ documentId: `id of ${path}`, path, title: path });
@@ -102,5 +104,22 @@ describe('a document of a project', () => {
       { text: '.', found: false },
     ]);
     expect(highlight('a.b', '.* a')).toEqual([{ text: 'a.b', found: false }]);
+  });
+});
+
+describe('the rules for tools', () => {
+  it('are told as far as they are not the default', () => {
+    const words = (rules: object) => ruleWords(create(ToolRulesSchema, rules));
+    expect([ruleWords(undefined), words({})]).toEqual([[], []]);
+    expect(words({ readOnly: true, allowedTools: ['a', 's__b'], deniedTools: ['c'], replaceImported: true })).toEqual([
+      'No tool writes',
+      'Only a, s__b',
+      'Not c',
+      'Tools may replace imported documents',
+    ]);
+  });
+
+  it('name each tool once', () => {
+    expect(toolNames(' read, write\nread ,, s__x ')).toEqual(['read', 'write', 's__x']);
   });
 });

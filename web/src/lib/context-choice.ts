@@ -20,8 +20,8 @@ export interface Choice {
 export const MOST_PROJECTS = 32;
 
 /** Contexts that are offered again. */
-const RECENT = 4;
-const RECENT_KEY = 'tree-agent.recent-contexts';
+const MOST = { recent: 4, pinned: 12 };
+const KEYS = { recent: 'tree-agent.recent-contexts', pinned: 'tree-agent.pinned-contexts' };
 
 export const GLOBAL: Choice = { kind: 'global', projects: [] };
 
@@ -53,29 +53,45 @@ export function toggled(choice: Choice, project: Named): Choice {
   return { kind: 'project', projects: rest.length < choice.projects.length ? rest : [...rest, project] };
 }
 
-/** The ids of the projects of the contexts that were chosen last in this browser, the latest first. */
-export function recentIds(): string[][] {
+type Kept = 'recent' | 'pinned';
+
+/** The ids of the projects of the contexts that this browser keeps: the latest first, or in the order of pinning. */
+export function keptIds(kind: Kept): string[][] {
   try {
-    const stored: unknown = JSON.parse(localStorage.getItem(RECENT_KEY) ?? '[]');
+    const stored: unknown = JSON.parse(localStorage.getItem(KEYS[kind]) ?? '[]');
     const isIds = (ids: unknown): ids is string[] =>
       Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === 'string');
-    return Array.isArray(stored) ? stored.filter(isIds).slice(0, RECENT) : [];
+    return Array.isArray(stored) ? stored.filter(isIds).slice(0, MOST[kind]) : [];
   } catch {
     return [];
   }
 }
 
-/** Offers the projects of a context again. */
-export function noteRecent(choice: Choice): void {
-  const ids = toRequest(choice).projectIds;
-  if (ids.length === 0) return;
-  const key = ids.toSorted().join();
-  const others = recentIds().filter((other) => other.toSorted().join() !== key);
+function keep(kind: Kept, contexts: string[][]): void {
   try {
-    localStorage.setItem(RECENT_KEY, JSON.stringify([ids, ...others].slice(0, RECENT)));
+    localStorage.setItem(KEYS[kind], JSON.stringify(contexts.slice(0, MOST[kind])));
   } catch {
     // The storage is full or forbidden: it is only not offered again.
   }
+}
+
+/** The same projects have the same key, in whatever order. */
+export const keyOf = (ids: readonly string[]): string => ids.toSorted().join();
+const without = (contexts: string[][], ids: string[]): string[][] =>
+  contexts.filter((other) => keyOf(other) !== keyOf(ids));
+
+/** Offers the projects of a context again. */
+export function noteRecent(choice: Choice): void {
+  const ids = toRequest(choice).projectIds;
+  if (ids.length > 0) keep('recent', [ids, ...without(keptIds('recent'), ids)]);
+}
+
+/** Pins the projects of a context, or no longer. */
+export function togglePinned(choice: Choice): void {
+  const ids = toRequest(choice).projectIds;
+  const pinned = keptIds('pinned');
+  const others = without(pinned, ids);
+  if (ids.length > 0) keep('pinned', others.length < pinned.length ? others : [...others, ids]);
 }
 
 /** The projects with those of recent contexts first, otherwise in their order. */

@@ -1,6 +1,6 @@
 // Projects and their documents: addresses, filters, and how a document is shown.
 
-import { ProjectStatus, type Project } from '../gen/treeagent/v1/project_service_pb';
+import { ProjectStatus, type Project, type ToolRules } from '../gen/treeagent/v1/project_service_pb';
 
 /** The address of a project, or of one of its documents. */
 export function projectUrl(projectId: string, path = ''): string {
@@ -47,3 +47,17 @@ export function highlight(text: string, query: string): Piece[] {
     .map((piece, i) => ({ text: piece, found: i % 2 === 1 }))
     .filter((piece) => piece.text !== '');
 }
+
+/** What tools may not do in a project, and what they may although they usually may not. Nothing for the default. */
+export function ruleWords(rules: ToolRules | undefined): string[] {
+  if (rules === undefined) return [];
+  return [
+    ...(rules.readOnly ? ['No tool writes'] : []),
+    ...(rules.allowedTools.length > 0 ? [`Only ${rules.allowedTools.join(', ')}`] : []),
+    ...(rules.deniedTools.length > 0 ? [`Not ${rules.deniedTools.join(', ')}`] : []),
+    ...(rules.replaceImported ? ['Tools may replace imported documents'] : []),
+  ];
+}
+
+/** The names of tools in a text. */
+export const toolNames = (text: string): string[] => [...new Set(text.split(/[\s,]+/).filter((name) => name !== ''))];

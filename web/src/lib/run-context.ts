@@ -3,7 +3,7 @@
 import type { RunContext } from '../gen/treeagent/v1/common_pb';
 import { ProjectStatus, type Project } from '../gen/treeagent/v1/project_service_pb';
 import { projects } from './api/client';
-import { GLOBAL, isGlobal, recentIds, type Choice } from './context-choice';
+import { GLOBAL, isGlobal, type Choice } from './context-choice';
 
 /** The choice that leads to a context. Names that are not known yet are ids. */
 export async function toChoice(context: RunContext | undefined): Promise<Choice> {
@@ -13,10 +13,10 @@ export async function toChoice(context: RunContext | undefined): Promise<Choice>
   return { kind: 'project', projects: ids.map((id, i) => ({ id, name: names[i] ?? id })) };
 }
 
-/** The recent contexts whose projects all take new runs. */
-export async function recentChoices(): Promise<Choice[]> {
+/** Those of some contexts whose projects all take new runs. */
+export async function openChoices(contexts: string[][]): Promise<Choice[]> {
   const found = await Promise.all(
-    recentIds().map(async (ids): Promise<Choice | undefined> => {
+    contexts.map(async (ids): Promise<Choice | undefined> => {
       try {
         const answers = await Promise.all(
           ids.map((id) => projects.getProject({ key: { case: 'projectId', value: id } })),
