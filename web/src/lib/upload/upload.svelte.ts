@@ -6,6 +6,7 @@ import { documents, failure, projects, type Failure } from '../api/client';
 import { auth } from '../auth.svelte';
 import type { Named } from '../context-choice';
 import { RequestIds } from '../request-id';
+import { told } from '../told.svelte';
 import { MOST_BYTES, type Left, type Pick, type Picked } from './pick';
 
 const AT_ONCE = 3;
@@ -179,7 +180,7 @@ export class Upload {
     this.#changed();
   }
 
-  /** Shows the counts in the next frame: ten thousand files must not draw the page as often. */
+  /** Shows the counts soon: ten thousand files must not draw the page as often. */
   #changed(): void {
     if (this.#drawing) return;
     this.#drawing = true;
@@ -204,6 +205,10 @@ class Uploads {
 
   /** Takes files in. With a project they are sent at once; without one somebody chooses it first. */
   async offer(pick: Pick, project?: Named): Promise<void> {
+    if (this.busy) {
+      told.say('Wait until the other files are added, or cancel that.');
+      return;
+    }
     this.current?.cancel();
     const upload = new Upload(pick.name);
     this.current = upload;
