@@ -4,7 +4,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
-import { chooseModel, close, connection, open, openContext, openOptions } from './page';
+import { chooseModel, close, connection, details, open, openContext, openOptions } from './page';
 
 /** Documents to import. */
 const CORPUS = new URL('../../crates/model/tests/corpus', import.meta.url).pathname;
@@ -87,8 +87,10 @@ describe('a user', () => {
     });
     expect([before.context.scope, after.context.scope]).toEqual(['global', 'multi_project']);
     // Each page leads to the other run.
+    await details(page);
     await page.getByTestId('copy-of').getByRole('link', { name: 'What do ships need?' }).click();
     await page.waitForURL(`**/runs/${first}`);
+    await details(page);
     await page.getByTestId('copies').getByTestId('context').filter({ hasText: 'Island' }).waitFor();
     await page.getByTestId('copies').getByRole('link', { name: 'What do ships need?' }).click();
     await page.waitForURL(`**/runs/${copy}`);

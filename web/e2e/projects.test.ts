@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { violations } from './axe';
 import { launch } from './browser';
 import { QUICK } from './quick';
 import { Gateway } from './gateway';
@@ -245,6 +246,7 @@ describe('the tool rules of a project', () => {
     };
     await edit();
     await page.getByRole('checkbox', { name: /^Read-only/ }).check();
+    expect(await violations(page, 'tool rules')).toEqual([]);
     await page.getByLabel('Not these tools').fill('search_documents bad name!');
     await page.route('**/treeagent.v1.ProjectService/UpdateProject', (route) => route.abort('connectionrefused'));
     await page.getByRole('button', { name: 'Save' }).click();

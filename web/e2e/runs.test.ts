@@ -326,6 +326,7 @@ describe('the list of runs', () => {
 
 describe('the table', () => {
   it('filters by context, sorts what it shows, fills the form from a run, and deletes what is selected', async () => {
+    await gateway.cli('import', notes, '--project', 'Coast');
     const of = (objective: string, ...more: string[]) =>
       gateway.run(objective, 'scripted:fanout=1,depth=0', '--label', 'kind=table', ...more);
     const everywhere = await of('B everywhere');
@@ -359,7 +360,8 @@ describe('the table', () => {
     await page.locator('[data-connection="ended"]').waitFor();
 
     await page.goto(`${gateway.url}/?label=kind%3Dtable&sort=question`);
-    await shows([coast, again, everywhere], 'all three');
+    // Those with the same question stay as they were, newest first.
+    await shows([again, coast, everywhere], 'all three');
     for (const run of [coast, again]) await page.locator(`[data-run-id="${run}"]`).getByRole('checkbox').check();
     await page.getByRole('group', { name: 'Selection' }).getByRole('link', { name: 'Compare' }).waitFor();
     await page

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { violations } from './axe';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { close, open, treeItem, until } from './page';
@@ -70,6 +71,7 @@ describe('a folder that is dropped', () => {
       'large.txt is larger than 8 MiB: split it',
       expect.stringMatching(/^photo\.png .*image/),
     ]);
+    expect(await violations(page, 'files added')).toEqual([]);
     expect(await documents('Sea notes')).toEqual(['moon/page.html', 'tides.md']);
     await page.getByRole('button', { name: 'Ask this project' }).click();
     await page.getByTestId('ask-context').filter({ hasText: 'Sea notes' }).waitFor();

@@ -16,7 +16,7 @@ class Told {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
-    addEventListener('pagehide', () => this.#settle());
+    globalThis.addEventListener?.('pagehide', () => this.#settle());
   }
 
   say(text: string, undoable?: Undoable): void {

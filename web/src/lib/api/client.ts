@@ -18,8 +18,9 @@ const authorise: Interceptor = (next) => (request) => {
 };
 
 let leaving = false;
-addEventListener('pagehide', () => (leaving = true), { capture: true });
-addEventListener('pageshow', () => (leaving = false));
+// Unit tests have no window.
+globalThis.addEventListener?.('pagehide', () => (leaving = true), { capture: true });
+globalThis.addEventListener?.('pageshow', () => (leaving = false));
 
 const transport = createGrpcWebTransport({
   baseUrl: location.origin,

@@ -189,8 +189,8 @@ export class GraphController {
     this.#restore = undefined;
   }
 
-  /** Moves just far enough to show a node; closer, if it is drawn as a part of its subtree. */
-  reveal(id: string): void {
+  /** Moves just far enough to show a node; closer, if it is drawn as a part of its subtree, or with `near` as a chip. */
+  reveal(id: string, near = false): void {
     const at = this.scene.graph?.position(id) ?? -1;
     if (at < 0 || at >= this.scene.count || this.scene.open[at] !== 1) return;
     if (this.scene.placed[at] !== 1) {
@@ -201,7 +201,7 @@ export class GraphController {
     this.#touch();
     const [x, y] = [scene.x(at), scene.target[at]!];
     const narrow = camera.kx * CARD_WIDTH < NARROW_PX;
-    if (camera.k < READABLE || narrow || !this.#isDrawn(at)) {
+    if (camera.k < (near ? CARD_ZOOM : READABLE) || narrow || !this.#isDrawn(at)) {
       camera.k = Math.max(camera.k, CARD_ZOOM);
       if (narrow) [camera.floor, camera.narrow] = [0.5, 1];
       camera.centre({ ...size, width: size.width - this.covered.right }, x + CARD_WIDTH / 2, y + CARD_HEIGHT / 2);
