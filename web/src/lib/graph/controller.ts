@@ -189,7 +189,7 @@ export class GraphController {
     this.#restore = undefined;
   }
 
-  /** Moves just far enough to show a node; closer, if it is drawn as a part of its subtree, or with `near` as a chip. */
+  /** Moves just far enough to show a node. Closer, if it is drawn within its subtree; or, with `near`, as a chip. */
   reveal(id: string, near = false): void {
     const at = this.scene.graph?.position(id) ?? -1;
     if (at < 0 || at >= this.scene.count || this.scene.open[at] !== 1) return;
