@@ -10,7 +10,7 @@ import type { PauseRunRequest } from '../src/gen/treeagent/v1/steering_pb';
 import { launch } from './browser';
 import { Log, runId } from './logs';
 import { MockGateway } from './mock';
-import { close, open } from './page';
+import { close, connection, open } from './page';
 
 const gateway = new MockGateway();
 let browser: Browser;
@@ -33,6 +33,24 @@ describe('a run that has no node yet', () => {
     gateway.publish();
     await page.getByRole('treeitem', { name: /The first one/ }).waitFor();
     await page.getByText('Waiting for the first node').waitFor({ state: 'detached' });
+    await close(page);
+  });
+});
+
+describe('a proxy that holds streams back', () => {
+  it('is found out: the page asks for news instead, says so, and shows the end', async () => {
+    gateway.holdsBack = true;
+    const log = gateway.add(new Log(runId(102)));
+    const root = log.node(-1, 'The root');
+    const page = await open(browser, `${url}/runs/${log.run}`);
+    await connection(page, 'polling');
+    await page.getByText('Asks every 2 s').waitFor();
+    log.node(root, 'A late child');
+    await page.getByRole('treeitem', { name: /A late child/ }).waitFor();
+    log.done(root);
+    log.end();
+    await connection(page, 'ended');
+    gateway.holdsBack = false;
     await close(page);
   });
 });
@@ -62,7 +80,9 @@ describe('a command', () => {
       return { seq: BigInt(log.head) };
     };
     const page = await open(browser, `${url}/runs/${log.run}`);
-    await page.getByTestId('run-commands').getByRole('button', { name: 'Pause' }).click();
+    await page.getByRole('treeitem', { name: /The root/ }).click();
+    await page.getByRole('button', { name: 'More commands' }).click();
+    await page.locator('[data-command=ask-pause]').click();
     const dialog = page.getByRole('dialog', { name: 'Pause this run?' });
     await dialog.getByText('Concerns 1 node, no calls; reuses 3.').waitFor();
     await dialog.getByText('One call goes on.').waitFor();

@@ -41,9 +41,11 @@ const POLICY =
 export class MockGateway {
   readonly logs = new Map<string, Log>();
   readonly documents: MockDocument[] = [];
-  /** Answers pauses, in place of a driver. */
+  /** Streams of runs deliver nothing, as behind a proxy that holds them back. */
+  holdsBack = false;
   /** The citations of all runs. */
   readonly citations: CitedClaim[] = [];
+  /** Answers pauses, in place of a driver. */
   pause: (request: PauseRunRequest) => MessageInitShape<typeof CommandOutcomeSchema> = () => {
     throw new ConnectError('nothing answers pauses here', Code.Unimplemented);
   };

@@ -13,7 +13,8 @@ import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
 import { Projection } from './projection/projection';
 import { snapshot as fromWire, time } from './projection/wire';
-import { RunStream, type Connection, type Message } from './stream/watch';
+import { followRun, type Calls, type Message } from './stream/poll';
+import { RunStream, type Connection } from './stream/watch';
 import { ticker } from './ticker.svelte';
 import { ToolCalls } from './tool-calls';
 
@@ -110,7 +111,7 @@ export class RunSession {
 
   /** False while the page may be out of date. Nothing pulses then. */
   get fresh(): boolean {
-    return this.isLive && (this.connection === 'live' || this.connection === 'catching-up');
+    return this.isLive && ['live', 'catching-up', 'polling'].includes(this.connection);
   }
 
   async refreshRun(): Promise<void> {
@@ -169,7 +170,11 @@ export class RunSession {
       yield { message: { case: 'snapshot', value: graph! } };
       afterSeq = graph!.seq;
     }
-    yield* runs.watchRun({ runId, afterSeq }, { signal });
+    const calls: Calls = {
+      stream: (after, signal) => runs.watchRun({ runId, afterSeq: after }, { signal }),
+      list: (after, pageSize, signal) => runs.listEvents({ runId, afterSeq: after, pageSize }, { signal }),
+    };
+    yield* followRun(calls, afterSeq, signal);
   }
 
   #begin(graph: Graph): void {

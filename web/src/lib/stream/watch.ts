@@ -4,13 +4,16 @@
 // while it is hidden. A page opened in the background opens its stream when it is first shown.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
-import type { Graph, WatchRunResponse } from '../../gen/treeagent/v1/run_service_pb';
+import type { Graph } from '../../gen/treeagent/v1/run_service_pb';
 import { failure, type Failure } from '../api/client';
+import type { Message } from './poll';
 
 export type Connection =
   | 'connecting'
   | 'catching-up'
   | 'live'
+  /** Streams are held back on their way, so new events are asked for again and again. */
+  | 'polling'
   | 'reconnecting'
   /** Several tries have failed, so the page may be out of date. */
   | 'stale'
@@ -30,8 +33,6 @@ export interface Watcher {
   finished(): boolean;
   seq(): number;
 }
-
-export type Message = Pick<WatchRunResponse, 'message'>;
 
 export type Open = (afterSeq: bigint, snapshot: boolean, signal: AbortSignal) => AsyncIterable<Message>;
 
@@ -163,6 +164,10 @@ export class RunStream {
         return false;
       case 'heartbeat':
         this.#to.head(Number(message.value.headSeq));
+        return false;
+      case 'polling':
+        this.#caughtUp = true;
+        this.#to.connection('polling');
         return false;
       case 'resumeHint':
         return true;
