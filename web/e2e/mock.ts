@@ -119,6 +119,7 @@ export class MockGateway {
 
   async *#watch(log: Log, afterSeq: number, signal: AbortSignal): AsyncGenerator<WatchRunResponse> {
     const say = (message: WatchRunResponse['message']): WatchRunResponse => create(WatchRunResponseSchema, { message });
+    if (this.holdsBack) await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
     let seq = afterSeq;
     const head = log.head;
     let caughtUp = false;

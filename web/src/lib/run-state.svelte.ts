@@ -127,7 +127,9 @@ export class RunState {
     const { live, head, runId } = this.session;
     const root = live?.nodes[0];
     const node = live?.node(nodeId === '' ? (root?.id ?? '') : nodeId);
-    const atOnce = kind === 'pause' || kind === 'resume' || (kind === 'stop' && node !== root);
+    // What is paused cannot be stopped on trial: it would be paused first.
+    const onTrial = kind === 'stop' && node !== root && node?.paused !== true;
+    const atOnce = kind === 'pause' || kind === 'resume' || onTrial;
     if (atOnce && !asked && node !== undefined) {
       void doAtOnce(runId, kind, { nodeId: node === root ? '' : nodeId, title: node === root ? '' : node.title });
       return;

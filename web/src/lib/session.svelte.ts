@@ -12,7 +12,7 @@ import { probe } from './probe';
 import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
 import { Projection } from './projection/projection';
-import { snapshot as fromWire, time } from './projection/wire';
+import { snapshot as fromWire, time, took } from './projection/wire';
 import { followRun, type Calls, type Message } from './stream/poll';
 import { RunStream, type Connection } from './stream/watch';
 import { ticker } from './ticker.svelte';
@@ -102,6 +102,14 @@ export class RunSession {
     if (this.at === undefined) return this.fresh ? ticker.now : this.lastEventAt;
     const timestamp = this.history?.event(Math.max(1, this.at))?.timestamp;
     return timestamp === undefined ? this.lastEventAt : time(timestamp);
+  }
+
+  /** How long the run has run at the moment that is shown, in milliseconds; undefined before its first node. */
+  get ran(): number | undefined {
+    const root = this.graph?.nodes[0];
+    if (root === undefined) return undefined;
+    const whole = this.isLive && this.run !== undefined ? took(this.run, this.moment) : undefined;
+    return whole ?? Math.max(0, (root.endedAt ?? this.moment) - root.createdAt);
   }
 
   /** What a call of a tool is about, such as the name of a document; undefined if its event has not been read. */

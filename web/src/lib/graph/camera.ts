@@ -1,18 +1,13 @@
 // The viewport: screen = world * scale + offset. Rows and columns have scales of their own: a large tree is thousands
 // of rows tall but only a few columns wide, so rows go on shrinking while columns stay wide enough to read.
 
-import { CARD_HEIGHT, CARD_WIDTH } from './tidy';
+import { CARD_HEIGHT, CARD_WIDTH, type Size } from './tidy';
 
-export const MAX_ZOOM = 2;
-export const MIN_ZOOM = 0.00002;
+const MAX_ZOOM = 2;
+const MIN_ZOOM = 0.00002;
 /** The widest that a card is made to fill a room. */
 const WIDEST_PX = 320;
 const MARGIN = 28;
-
-export interface Size {
-  width: number;
-  height: number;
-}
 
 /** A part of the world. */
 export interface Box {

@@ -3,7 +3,8 @@
 import { probe } from '../probe';
 import { ACTIVE_STATUSES, statusIndex } from '../projection/model';
 import type { Projection } from '../projection/projection';
-import { Camera, framing, roomOf, type Box, type Covered, type Size, type Stand } from './camera';
+import { Camera, framing, roomOf, type Box, type Covered, type Stand } from './camera';
+import type { Size } from './tidy';
 import { Layouter } from './layouter';
 import { paint } from './paint';
 import type { Marks } from './paint-parts';

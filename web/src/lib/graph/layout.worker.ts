@@ -1,11 +1,11 @@
-import { best, tidy, type Layout, type Room } from './tidy';
+import { best, tidy, type Layout, type Size } from './tidy';
 
 export interface LayoutRequest {
   parents: Int32Array;
   /** Column and row within its family of each node that has them, else -1; empty if none has. */
   cells: Int32Array;
   /** The room to fill, or the most columns of a family to keep. */
-  room: Room | number;
+  room: Size | number;
 }
 
 export interface LayoutReply extends Layout {

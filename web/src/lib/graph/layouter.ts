@@ -28,11 +28,6 @@ export class Layouter {
     this.#next();
   }
 
-  /** True from a request until its layout arrives. */
-  get pending(): boolean {
-    return this.#busy || this.#waiting !== undefined;
-  }
-
   #next(): void {
     if (this.#busy || this.#waiting === undefined) return;
     const wait = this.#last + EVERY_MS - performance.now();

@@ -2,7 +2,8 @@
 
 import { ACTIVE_STATUSES, statusIndex } from '../projection/model';
 import { NODE_LOOKS } from '../status';
-import type { Camera, Size } from './camera';
+import type { Camera } from './camera';
+import type { Size } from './tidy';
 import { drawBundle } from './paint-bundle';
 import { drawNode } from './paint-node';
 import { outline, rounded, setFont, type Marks, type Time } from './paint-parts';

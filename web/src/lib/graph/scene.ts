@@ -7,7 +7,7 @@ import { NODE_STATUSES, statusIndex } from '../projection/model';
 import type { Projection } from '../projection/projection';
 import { cellsOf } from './cells';
 import type { LayoutRequest } from './layout.worker';
-import { COLUMN, ROW, type Layout, type Room } from './tidy';
+import { COLUMN, ROW, type Layout, type Size } from './tidy';
 
 const KINDS = NODE_STATUSES.length;
 const DONE = statusIndex('completed');
@@ -193,7 +193,7 @@ export class Scene {
   }
 
   /** The layout's input: the visible nodes, each with the index of its parent among them. */
-  request(room: Room | number): LayoutRequest {
+  request(room: Size | number): LayoutRequest {
     const { parents } = this.graph!.shape;
     const slot = new Int32Array(this.count).fill(-1);
     const asked = new Int32Array(this.count);

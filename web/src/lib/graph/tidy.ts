@@ -9,14 +9,14 @@
 
 export const CARD_WIDTH = 248;
 export const CARD_HEIGHT = 92;
-export const GAP_X = 52;
+const GAP_X = 52;
 export const GAP_Y = 20;
 /** Extra space between nodes that are not siblings. */
-export const GAP_FAMILY = 40;
+const GAP_FAMILY = 40;
 export const COLUMN = CARD_WIDTH + GAP_X;
 export const ROW = CARD_HEIGHT + GAP_Y;
 /** The most columns of a family of leaves. */
-export const MOST_COLUMNS = 3;
+const MOST_COLUMNS = 3;
 /** A column narrower than this, in pixels, costs more than a row that is lower. */
 const NARROW_PX = 150;
 
@@ -31,8 +31,8 @@ export interface Layout {
   most: number;
 }
 
-/** What a layout must fit into, in pixels. */
-export interface Room {
+/** In pixels. */
+export interface Size {
   width: number;
   height: number;
 }
@@ -134,7 +134,7 @@ function merged(above: Outline, below: Outline): Outline {
 }
 
 /** The layout that shows most in a room, with the fewest columns that do. */
-export function best(parents: Int32Array, room: Room, cells?: Int32Array): Layout {
+export function best(parents: Int32Array, room: Size, cells?: Int32Array): Layout {
   let chosen = tidy(parents, 1, cells);
   let most = scale(chosen, room);
   for (let columns = 2; columns <= MOST_COLUMNS && most < 1; columns++) {
@@ -146,7 +146,7 @@ export function best(parents: Int32Array, room: Room, cells?: Int32Array): Layou
 }
 
 /** How large the rows are when all of it is shown, 1 at most; less if the columns would be narrow. */
-function scale({ ys, columns }: Layout, { width, height }: Room): number {
+function scale({ ys, columns }: Layout, { width, height }: Size): number {
   let [top, bottom, across] = [0, 0, 0];
   for (let i = 0; i < ys.length; i++) {
     top = Math.min(top, ys[i]!);

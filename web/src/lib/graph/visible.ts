@@ -1,6 +1,7 @@
 // Chooses what is worth drawing at a zoom: cards, chips, and subtrees drawn as one node.
 
-import type { Camera, Size } from './camera';
+import type { Camera } from './camera';
+import type { Size } from './tidy';
 import type { Scene } from './scene';
 import { CARD_HEIGHT, CARD_WIDTH, COLUMN } from './tidy';
 

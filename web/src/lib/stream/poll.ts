@@ -23,8 +23,7 @@ export interface Calls {
 const pause = (ms: number): Promise<'late'> => new Promise((resolve) => setTimeout(() => resolve('late'), ms));
 
 const ends = ({ body }: Event): boolean =>
-  body.case === 'runStatus' &&
-  [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED].includes(body.value.status);
+  body.case === 'runStatus' && [RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED].includes(body.value.status);
 
 export async function* followRun(calls: Calls, afterSeq: bigint, signal: AbortSignal): AsyncGenerator<Message> {
   const streaming = new AbortController();
@@ -40,7 +39,7 @@ export async function* followRun(calls: Calls, afterSeq: bigint, signal: AbortSi
   first.catch(() => undefined);
   stop();
   yield { message: { case: 'polling' } };
-  for (let seq = afterSeq; !signal.aborted; ) {
+  for (let seq = afterSeq; !signal.aborted;) {
     const { events, headSeq } = await calls.list(seq, PAGE, signal);
     for (const event of events) {
       seq = event.seq;

@@ -7,7 +7,6 @@ import { nodeStatus, time } from '../projection/wire';
 
 /** What is stacked, from below: work, planning, and putting results together. */
 export const LAYERS = ['executing', 'planning', 'aggregating'] as const;
-export type Layer = (typeof LAYERS)[number];
 
 export type FlagKind = 'failure' | 'plan' | 'replan' | 'steering' | 'fork';
 
