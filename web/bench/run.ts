@@ -102,7 +102,6 @@ export async function main(): Promise<void> {
       (head) => Number(document.querySelector('[data-testid=seq]')?.getAttribute('data-seq')) >= head,
       big.head,
     );
-    await page.getByRole('button', { name: 'Events', exact: true }).click();
     await page.waitForTimeout(1500);
     await read(page);
     const cdp = await page.context().newCDPSession(page);
