@@ -49,8 +49,8 @@ it('opens an ended run, and its answer, with 170 KiB of files at most', async ()
   await gateway.cli('run', 'Be light', '--model', 'scripted:fanout=2,depth=1');
   const { runId } = JSON.parse((await gateway.cli('runs', '-o', 'jsonl')).trim()) as { runId: string };
   const { page, bytes } = await weighed();
-  await page.goto(`${gateway.url}/runs/${runId}`);
-  await page.locator('[data-testid=answer-text] p').first().waitFor();
+  await page.goto(`${gateway.url}/runs/${runId}`, { waitUntil: 'networkidle' });
+  await page.getByTestId('answer-facts').waitFor();
   expect(bytes.files).toBeGreaterThan(100 * 1024);
   expect(bytes.files).toBeLessThanOrEqual(170 * 1024);
   await close(page);

@@ -107,6 +107,8 @@ pub struct Graph {
     /// Of nodes that were reopened or were open at a fork: since when their use counts, and what it was then.
     counted_from: HashMap<usize, (Timestamp, Usage)>,
     nodes: Vec<GraphNode>,
+    /// How many of them have ended.
+    ended_nodes: u64,
     index: HashMap<NodeId, usize, BuildIdHasher>,
 }
 
@@ -126,6 +128,7 @@ impl Graph {
             models: Vec::new(),
             counted_from: HashMap::new(),
             nodes: Vec::new(),
+            ended_nodes: 0,
             index: HashMap::default(),
         }
     }
@@ -140,6 +143,7 @@ impl Graph {
             status: snapshot.status,
             partial: snapshot.partial,
             models: models::of(&snapshot.nodes),
+            ended_nodes: snapshot.nodes.iter().filter(|node| node.status.is_final()).count() as u64,
             nodes: snapshot.nodes,
             index,
             ..Self::new(snapshot.run_id)
@@ -302,7 +306,7 @@ impl Graph {
         let node = &mut self.nodes[at];
         match &event.body {
             EventBody::NodeStatusChanged(e) => {
-                node.status = e.status;
+                turn(node, &mut self.ended_nodes, e.status);
                 node.role = e.role;
                 node.message = e.message.clone();
                 if let Some(why) = &e.why {
@@ -319,13 +323,13 @@ impl Graph {
                 }
             }
             EventBody::NodeCompleted(e) => {
-                node.status = NodeStatus::Completed;
+                turn(node, &mut self.ended_nodes, NodeStatus::Completed);
                 node.outcome = Some(e.outcome);
                 node.message = None;
                 end(node, event.timestamp);
             }
             EventBody::NodeFailed(e) => {
-                node.status = NodeStatus::Failed;
+                turn(node, &mut self.ended_nodes, NodeStatus::Failed);
                 node.error = Some(e.error.clone());
                 node.message = None;
                 end(node, event.timestamp);
@@ -441,7 +445,7 @@ impl Graph {
             EventBody::NodeStopped(_) => node.stopped = true,
             EventBody::NodeReopened(e) => {
                 let had_ended = node.status.is_final();
-                reopen(node, e);
+                reopen(node, &mut self.ended_nodes, e);
                 if had_ended {
                     self.lease_anew(at, e, event.timestamp);
                 }
@@ -521,6 +525,10 @@ impl GraphView for Graph {
         self.nodes.len() as u64
     }
 
+    fn ended_nodes(&self) -> u64 {
+        self.ended_nodes
+    }
+
     fn usage(&self) -> Usage {
         self.usage()
     }
@@ -573,16 +581,23 @@ fn decide(node: &mut GraphNode, why: String) {
     node.decisions.push(why);
 }
 
+/// Gives a node a status, and keeps the number of those that have ended.
+fn turn(node: &mut GraphNode, ended: &mut u64, status: NodeStatus) {
+    *ended += u64::from(status.is_final());
+    *ended -= u64::from(node.status.is_final());
+    node.status = status;
+}
+
 /// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
 /// A pause ends with its node.
 fn end(node: &mut GraphNode, at: Timestamp) {
     (node.ended_at, node.paused, node.review) = (Some(at), false, None);
 }
 
-fn reopen(node: &mut GraphNode, e: &NodeReopened) {
+fn reopen(node: &mut GraphNode, ended: &mut u64, e: &NodeReopened) {
     node.generation = e.generation;
     node.stopped = false;
-    node.status = NodeStatus::Waiting;
+    turn(node, ended, NodeStatus::Waiting);
     (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
     if e.again {
         (node.plan, node.result, node.verification, node.progress) = (None, None, None, None);
