@@ -63,7 +63,11 @@ export async function main(): Promise<void> {
     const failing = await start('Survey the coast and lose one station', coast);
     const cities = 'Compare how five cities prepare for heat';
     const live = await gateway.run(cities, 'scripted:fanout=4,depth=3,latency_ms=9000,tools=2');
-    await until(() => gateway.graph(live), (graph) => graph.nodes.length >= 40, 'the tree grows');
+    await until(
+      () => gateway.graph(live),
+      (graph) => graph.nodes.length >= 40,
+      'the tree grows',
+    );
     mock.add(bigLog(runId(1), 1000, 6, 61));
     const run = (id: string, query = ''): string => `${gateway.url}/runs/${id}${query}`;
     const cited = (page: Page): Promise<void> => page.locator('a.cite, button.cite').first().click();
