@@ -71,6 +71,7 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
             partial: graph.partial(),
             error: graph.error().map(str::to_owned),
             node_count: graph.nodes().len() as u64,
+            ended_nodes: tree_agent_contract::graph::GraphView::ended_nodes(&graph),
             usage: Default::default(),
             models: Vec::new(),
             started_at: graph.started_at().map(|_| now),
