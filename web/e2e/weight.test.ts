@@ -49,7 +49,10 @@ it('opens an ended run, and its answer, with 170 KiB of files at most', async ()
   await gateway.cli('run', 'Be light', '--model', 'scripted:fanout=2,depth=1');
   const { runId } = JSON.parse((await gateway.cli('runs', '-o', 'jsonl')).trim()) as { runId: string };
   const { page, bytes } = await weighed();
-  await page.goto(`${gateway.url}/runs/${runId}`, { waitUntil: 'networkidle' });
+  // What reads Markdown is asked for last.
+  const last = page.waitForResponse(/markdown\.worker/);
+  await page.goto(`${gateway.url}/runs/${runId}`);
+  await (await last).finished();
   await page.getByTestId('answer-facts').waitFor();
   expect(bytes.files).toBeGreaterThan(100 * 1024);
   expect(bytes.files).toBeLessThanOrEqual(170 * 1024);
