@@ -104,6 +104,11 @@ class Draft {
     verify: this.fields.verified ? undefined : false,
   });
 
+  /** What the server said about a field, if that is why the run did not start. */
+  said(field: string): string {
+    return this.wrongField === field ? this.problem : '';
+  }
+
   /** Asks what the server offers. */
   open(): void {
     void serverInfo().then((info) => (this.info = info));
