@@ -1,15 +1,21 @@
 // The page's address. Everything that a link should carry is in the URL; what belongs to this tab alone (viewport,
 // folds) is in the session storage.
 
+const AFTER_TYPING_MS = 200;
+
 class Router {
   path = $state(location.pathname);
   params = $state.raw(new URLSearchParams(location.search));
+  /** Parameters that somebody types at the moment. */
+  #typed: Record<string, string> = {};
+  #typing: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     addEventListener('popstate', () => this.#read());
   }
 
   #read(): void {
+    this.#forgetTyped();
     this.path = location.pathname;
     this.params = new URLSearchParams(location.search);
   }
@@ -53,15 +59,28 @@ class Router {
   /** Changes parameters of the current entry; an empty value removes one. */
   set(changes: Record<string, string | undefined>): void {
     const params = new URLSearchParams(location.search);
-    for (const [name, value] of Object.entries(changes)) {
+    for (const [name, value] of Object.entries({ ...this.#typed, ...changes })) {
       if (value === undefined || value === '') params.delete(name);
       else params.set(name, value);
     }
+    this.#forgetTyped();
     const query = params.toString();
     const to = location.pathname + (query === '' ? '' : `?${query}`);
     if (to === location.pathname + location.search) return;
     history.replaceState(history.state, '', to);
     this.#read();
+  }
+
+  #forgetTyped(): void {
+    clearTimeout(this.#typing);
+    this.#typed = {};
+  }
+
+  /** Changes a parameter once the typing rests. */
+  type(name: string, value: string): void {
+    this.#typed[name] = value;
+    clearTimeout(this.#typing);
+    this.#typing = setTimeout(() => this.set({}), AFTER_TYPING_MS);
   }
 }
 
