@@ -4,8 +4,8 @@ import { Strategy } from '../gen/treeagent/v1/common_pb';
 import type { ListModelsResponse } from '../gen/treeagent/v1/model_service_pb';
 import type { EstimateRunResponse, Run } from '../gen/treeagent/v1/run_service_pb';
 import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
-import { failure, runs } from './api/client';
-import { auth } from './auth.svelte';
+import { runs } from './api/client';
+import { Attempt } from './attempt.svelte';
 import { GLOBAL, isWhole, noteRecent, toRequest, type Choice, type Named } from './context-choice';
 import { checkLabels, labelText, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
@@ -65,12 +65,13 @@ class Draft {
   models = $state.raw<ListModelsResponse | undefined>();
   /** The most that the run can use; undefined while that is unknown. */
   estimate = $state.raw<EstimateRunResponse | undefined>();
-  busy = $state(false);
-  /** Why the last try to start it failed, and the field that the server named. */
-  problem = $state('');
-  wrongField = $state('');
+  readonly #attempt = new Attempt();
   readonly #requestIds = new RequestIds();
 
+  readonly busy = $derived(this.#attempt.busy);
+  /** Why the last try to start it failed, and the field that the server named. */
+  readonly problem = $derived(notStarted(this.#attempt.why));
+  readonly wrongField = $derived(this.#attempt.why?.field ?? '');
   readonly offered = $derived(strategies(this.info));
   readonly isSearch = $derived(this.fields.strategy === Strategy.SEARCH);
   readonly budgetFields = $derived(budgetFields(this.fields.strategy));
@@ -140,11 +141,9 @@ class Draft {
 
   /** Starts the run. Returns its id, or nothing if it did not start. */
   async start(): Promise<string | undefined> {
-    if (!this.valid || this.busy) return undefined;
-    this.busy = true;
-    this.problem = '';
-    this.wrongField = '';
-    try {
+    let runId: string | undefined;
+    if (!this.valid) return runId;
+    await this.#attempt.make(async () => {
       const { fields } = this;
       const request = {
         ...this.#size,
@@ -159,16 +158,9 @@ class Draft {
       noteRecent(fields.choice);
       // The next question is often about the same documents.
       this.fields = { ...empty(), choice: fields.choice };
-      return run?.runId;
-    } catch (error) {
-      const why = failure(error);
-      auth.report(why);
-      this.problem = notStarted(why);
-      this.wrongField = why.field ?? '';
-      return undefined;
-    } finally {
-      this.busy = false;
-    }
+      runId = run?.runId;
+    });
+    return runId;
   }
 
   /** Takes everything over from a run. */

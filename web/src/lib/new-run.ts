@@ -132,7 +132,8 @@ export function estimateWords({ estimate: e, model }: EstimateRunResponse): stri
 }
 
 /** Why no run was started, for the person who asked for one. */
-export function notStarted(why: Failure): string {
+export function notStarted(why: Failure | undefined): string {
+  if (why === undefined) return '';
   if (why.kind === 'offline')
     return `${why.title}. The run may have started all the same. You can try again: it will not start twice.`;
   return why.detail === '' ? why.title : why.detail;

@@ -3,7 +3,7 @@
 import { Scope } from '../gen/treeagent/v1/common_pb';
 import type { DocumentSummary, SearchHit } from '../gen/treeagent/v1/document_service_pb';
 import type { Project } from '../gen/treeagent/v1/project_service_pb';
-import { documents, failure, projects, type Failure } from './api/client';
+import { documents, projects, type Failure } from './api/client';
 import { auth } from './auth.svelte';
 import { foldersAbove, FolderTree } from './folder-tree';
 import { Paged } from './paged.svelte';
@@ -69,8 +69,7 @@ export class ProjectState {
       if (this.project) remember([this.project]);
     } catch (error) {
       if (signal.aborted) return;
-      this.why = failure(error);
-      auth.report(this.why);
+      this.why = auth.caught(error);
     }
   }
 
@@ -117,9 +116,7 @@ export class ProjectState {
         this.searchFailure = undefined;
       },
       (error: unknown) => {
-        if (abort.signal.aborted) return;
-        this.searchFailure = failure(error);
-        auth.report(this.searchFailure);
+        if (!abort.signal.aborted) this.searchFailure = auth.caught(error);
       },
     );
     return () => abort.abort();

@@ -2,7 +2,7 @@
 
 import type { DiffCounts, NodeDiff, NodeMatching, RunTotals, TextDiff } from '../../gen/treeagent/v1/run_diff_pb';
 import type { Run } from '../../gen/treeagent/v1/run_service_pb';
-import { failure, runs, type Failure } from '../api/client';
+import { runs, type Failure } from '../api/client';
 import { auth } from '../auth.svelte';
 import { diffRows, type DiffRow } from './rows';
 
@@ -26,7 +26,6 @@ export class RunsCompared {
   counts = $state.raw<DiffCounts | undefined>();
   synthesis = $state.raw<TextDiff | undefined>();
   rows = $state.raw<DiffRow[]>([]);
-  loading = $state(true);
   why = $state.raw<Failure | undefined>();
 
   /** Reads everything. Returns what ends it. */
@@ -38,7 +37,6 @@ export class RunsCompared {
   }
 
   async #read({ a, b, aSeq, bSeq }: Compared, signal: AbortSignal): Promise<void> {
-    this.loading = true;
     this.why = undefined;
     const nodes: NodeDiff[] = [];
     try {
@@ -55,12 +53,9 @@ export class RunsCompared {
         if (pageToken === '') break;
       }
       this.rows = diffRows(nodes);
-      this.loading = false;
     } catch (error) {
       if (signal.aborted) return;
-      this.why = failure(error);
-      this.loading = false;
-      auth.report(this.why);
+      this.why = auth.caught(error);
     }
   }
 
