@@ -8,6 +8,17 @@ import type { OnNode } from './fork-edits';
 /** The commands that are about a node, or about the whole run as its root. */
 export type Kind = 'pause' | 'resume' | 'guide' | 'stop' | 'retry' | 'plan' | 'budget';
 
+export const KIND_LOOKS: Record<Kind | 'cancel', { label: string; icon: string }> = {
+  pause: { label: 'Pause', icon: 'pause' },
+  resume: { label: 'Resume', icon: 'play' },
+  guide: { label: 'Guide', icon: 'note' },
+  stop: { label: 'Stop', icon: 'stop' },
+  retry: { label: 'Retry', icon: 'again' },
+  plan: { label: 'Edit plan', icon: 'edit' },
+  budget: { label: 'Budget', icon: 'coin' },
+  cancel: { label: 'Cancel', icon: 'stop' },
+};
+
 /** A dialog that is open. Resuming has none. */
 export type Command =
   | { kind: Exclude<Kind, 'resume'>; nodeId: string }
