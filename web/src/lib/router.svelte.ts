@@ -86,12 +86,17 @@ class Router {
 
 export const router = new Router();
 
+/** Takes a click on a link from the browser. Those that open a new tab are left to it. */
+export function takes(event: MouseEvent): boolean {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return false;
+  event.preventDefault();
+  return true;
+}
+
 /** Makes a link navigate without a reload. Clicks that open a new tab are left to the browser. */
 export function link(element: HTMLAnchorElement): { destroy(): void } {
   const click = (event: MouseEvent): void => {
-    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    router.go(element.pathname + element.search);
+    if (takes(event)) router.go(element.pathname + element.search);
   };
   element.addEventListener('click', click);
   return { destroy: () => element.removeEventListener('click', click) };

@@ -7,8 +7,6 @@ import type { BudgetInit, SubtreeBudgetInit } from './actions';
 
 export interface Limit {
   key: 'maxTokens' | 'maxCostMicros' | 'maxToolCalls' | 'maxWallClockMs' | 'maxNodes' | 'maxParallelSteps';
-  /** The field in errors of the server. */
-  field: string;
   label: string;
   /** One of what is typed in units of the message. */
   unit: number;
@@ -19,41 +17,20 @@ export interface Limit {
 }
 
 const OF_SUBTREES: Limit[] = [
-  { key: 'maxTokens', field: 'max_tokens', label: 'Tokens', unit: 1, least: 1, most: 1e12, removable: true },
-  {
-    key: 'maxCostMicros',
-    field: 'max_cost_micros',
-    label: 'US dollars',
-    unit: 1e6,
-    least: 0.000001,
-    most: 1e6,
-    removable: true,
-  },
-  { key: 'maxToolCalls', field: 'max_tool_calls', label: 'Tool calls', unit: 1, least: 1, most: 1e12, removable: true },
-  {
-    key: 'maxWallClockMs',
-    field: 'max_wall_clock_ms',
-    label: 'Minutes',
-    unit: 60_000,
-    least: 1,
-    most: 43_200,
-    removable: false,
-  },
+  { key: 'maxTokens', label: 'Tokens', unit: 1, least: 1, most: 1e12, removable: true },
+  { key: 'maxCostMicros', label: 'US dollars', unit: 1e6, least: 0.000001, most: 1e6, removable: true },
+  { key: 'maxToolCalls', label: 'Tool calls', unit: 1, least: 1, most: 1e12, removable: true },
+  { key: 'maxWallClockMs', label: 'Minutes', unit: 60_000, least: 1, most: 43_200, removable: false },
 ];
 
 const OF_RUNS: Limit[] = [
   ...OF_SUBTREES,
-  { key: 'maxNodes', field: 'max_nodes', label: 'Nodes', unit: 1, least: 1, most: 1_000_000, removable: false },
-  {
-    key: 'maxParallelSteps',
-    field: 'max_parallel_steps',
-    label: 'Parallel steps',
-    unit: 1,
-    least: 1,
-    most: 256,
-    removable: false,
-  },
+  { key: 'maxNodes', label: 'Nodes', unit: 1, least: 1, most: 1_000_000, removable: false },
+  { key: 'maxParallelSteps', label: 'Parallel steps', unit: 1, least: 1, most: 256, removable: false },
 ];
+
+/** A limit in errors of the server: `max_tokens`. */
+export const fieldOf = ({ key }: Limit): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** What can be changed for the whole run, or for the subtree of a node. */
 export const limitsOf = (wholeRun: boolean): Limit[] => (wholeRun ? OF_RUNS : OF_SUBTREES);
@@ -75,9 +52,12 @@ export function checkLimit(limit: Limit, text: string | undefined): string {
   return `Give a ${kind} from ${limit.least} to ${limit.most}${limit.removable ? ', 0 for no limit' : ''}, or leave it empty.`;
 }
 
+export const areWrong = (limits: readonly Limit[], texts: LimitTexts): boolean =>
+  limits.some((limit) => checkLimit(limit, texts[limit.key]) !== '');
+
 /** The change that the texts ask for; undefined while one of them is wrong or all are empty. */
 export function toChange(limits: Limit[], texts: LimitTexts): BudgetInit | undefined {
-  if (limits.some((limit) => checkLimit(limit, texts[limit.key]) !== '')) return undefined;
+  if (areWrong(limits, texts)) return undefined;
   const typed = limits.flatMap((limit) => {
     const text = texts[limit.key]?.trim() ?? '';
     if (text === '') return [];
