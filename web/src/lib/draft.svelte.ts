@@ -6,19 +6,11 @@ import type { EstimateRunResponse, Run } from '../gen/treeagent/v1/run_service_p
 import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
 import { runs } from './api/client';
 import { Attempt } from './attempt.svelte';
+import { checkLimit, strategyLimits, textsOf, toBudgets, type LimitTexts } from './budgets';
 import { GLOBAL, isWhole, noteRecent, toRequest, type Choice, type Named } from './context-choice';
 import { checkLabels, labelText, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
-import {
-  budgetFields,
-  budgetTexts,
-  checkBudget,
-  checkName,
-  checkObjective,
-  notStarted,
-  toBudgets,
-  type BudgetTexts,
-} from './new-run';
+import { checkName, checkObjective, notStarted } from './new-run';
 import { RequestIds } from './request-id';
 import { router } from './router.svelte';
 import { toChoice } from './run-context';
@@ -36,7 +28,7 @@ interface Fields {
   model: string;
   displayName: string;
   labels: string;
-  budgets: BudgetTexts;
+  budgets: LimitTexts;
   readOnly: boolean;
   verified: boolean;
   reviewed: boolean;
@@ -74,15 +66,15 @@ class Draft {
   readonly wrongField = $derived(this.#attempt.why?.field ?? '');
   readonly offered = $derived(strategies(this.info));
   readonly isSearch = $derived(this.fields.strategy === Strategy.SEARCH);
-  readonly budgetFields = $derived(budgetFields(this.fields.strategy));
+  readonly limits = $derived(strategyLimits(this.fields.strategy));
   readonly defaults = $derived(this.isSearch ? this.info?.defaultSearchBudgets : this.info?.defaultBudgets);
   readonly problems = $derived({
     objective: checkObjective(this.fields.objective),
     model: modelProblem(this.models, this.fields.model),
     name: checkName(this.fields.displayName),
     labels: checkLabels(this.fields.labels),
-    budgets: this.budgetFields.map((field) =>
-      checkBudget(field, this.fields.budgets[field.key], this.info?.limits?.maxBudgets),
+    budgets: this.limits.map((limit) =>
+      checkLimit(limit, this.fields.budgets[limit.key], this.info?.limits?.maxBudgets),
     ),
     search: searchProblems(this.fields.search, this.info?.limits),
   });
@@ -98,7 +90,7 @@ class Draft {
   readonly #size = $derived({
     strategy: this.fields.strategy,
     context: toRequest(this.fields.choice),
-    budgets: toBudgets(this.fields.budgets, this.budgetFields),
+    budgets: toBudgets(this.limits, this.fields.budgets),
     search: this.isSearch && this.#countable ? toSearch(this.fields.search) : undefined,
     model: this.fields.model.trim(),
     // Without a word, the server verifies the answers of language models.
@@ -182,7 +174,7 @@ async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Prom
     labels: Object.entries(run.labels)
       .map(([key, value]) => labelText(key, value))
       .join(', '),
-    budgets: budgetTexts(run.budgets, defaults, budgetFields(run.strategy)),
+    budgets: textsOf(strategyLimits(run.strategy), run.budgets, defaults),
     readOnly: run.readOnly,
     // The server does not verify what rules answer, so such a run does not say what was chosen.
     verified: run.verify || run.model === 'offline',

@@ -4,7 +4,8 @@
 import { ModelProfile, ResultKind, Strategy } from '../../gen/treeagent/v1/common_pb';
 import type { Plan, PlanStep, StepStatus } from '../projection/model';
 import type { PlanInit } from './actions';
-import { areWrong, SUBTREE_LIMITS, textsOf, toSubtreeBudget, type LimitTexts } from './budgets';
+import { areWrong, textsOf, type LimitTexts } from '../budgets';
+import { SUBTREE_LIMITS, toSubtreeBudget } from './budgets';
 
 export interface DraftStep {
   /** Of this step in the dialog. */
@@ -69,7 +70,7 @@ function draftStep(key: string, old?: PlanStep): DraftStep {
     reason: old?.reason ?? '',
     criteria: old?.successCriteria.join('\n') ?? '',
     branchId: old?.branchId ?? '',
-    budget: textsOf(old?.budget),
+    budget: textsOf(SUBTREE_LIMITS, old?.budget),
     deliverable: old?.deliverable ?? '',
     profile: old?.profile ?? '',
     status: old?.status ?? 'pending',
