@@ -7,7 +7,7 @@ class Router {
   path = $state(location.pathname);
   params = $state.raw(new URLSearchParams(location.search));
   /** Parameters that somebody types at the moment. */
-  #typed: Record<string, string> = {};
+  #typed = $state.raw<Record<string, string>>({});
   #typing: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
@@ -49,6 +49,11 @@ class Router {
     return this.params.get(name) ?? '';
   }
 
+  /** The value of a parameter, or what somebody types in its place. */
+  typed(name: string): string {
+    return this.#typed[name] ?? this.get(name);
+  }
+
   /** Navigates, with a new entry in the browser's history. */
   go(to: string): void {
     history.pushState(null, '', to);
@@ -78,7 +83,7 @@ class Router {
 
   /** Changes a parameter once the typing rests. */
   type(name: string, value: string): void {
-    this.#typed[name] = value;
+    this.#typed = { ...this.#typed, [name]: value };
     clearTimeout(this.#typing);
     this.#typing = setTimeout(() => this.set({}), AFTER_TYPING_MS);
   }
