@@ -8,17 +8,10 @@ import { filterNodes } from '../src/lib/filter';
 import { Scene } from '../src/lib/graph/scene';
 import { CHIP_PX, visible, type View } from '../src/lib/graph/visible';
 import { best, CARD_HEIGHT, CARD_WIDTH, COLUMN, tidy } from '../src/lib/graph/tidy';
-import {
-  budgetFields,
-  checkBudget,
-  checkName,
-  checkObjective,
-  defaultBudget,
-  toBudgets,
-  BUDGET_FIELDS,
-} from '../src/lib/new-run';
+import { checkName, checkObjective, tooLong } from '../src/lib/new-run';
+import { checkLimit, current, LIMITS, strategyLimits, toBudgets } from '../src/lib/budgets';
 import { Projection } from '../src/lib/projection/projection';
-import { checkCount, checkPrompt, checkSchema, defaultOptions, toSearch } from '../src/lib/search-options';
+import { checkCount, checkSchema, defaultOptions, toSearch } from '../src/lib/search-options';
 import { shellWord } from '../src/lib/share';
 import { treeRows } from '../src/lib/tree-rows';
 import { clip, cost, duration } from '../src/lib/format';
@@ -227,13 +220,13 @@ describe('the form for a new run', () => {
     expect(checkObjective('  ')).not.toBe('');
     expect(checkObjective('x'.repeat(16_385))).toContain('16385');
     expect(checkObjective('ü'.repeat(8_192))).toBe('');
-    const depth = BUDGET_FIELDS[0]!;
-    for (const bad of ['-1', '65', '1.5', 'many', '1e99']) expect(checkBudget(depth, bad), bad).not.toBe('');
-    for (const good of ['', ' ', '0', '64']) expect(checkBudget(depth, good), good).toBe('');
+    const depth = LIMITS[0]!;
+    for (const bad of ['-1', '65', '1.5', 'many', '1e99']) expect(checkLimit(depth, bad), bad).not.toBe('');
+    for (const good of ['', ' ', '0', '64']) expect(checkLimit(depth, good), good).toBe('');
     expect(checkName('ü'.repeat(128))).toBe('');
     expect(checkName('ü'.repeat(129))).toContain('258');
     expect(checkName('a\nb')).not.toBe('');
-    expect(toBudgets({ maxDepth: '3', minutes: '2', dollars: '0.5', maxNodes: '' })).toEqual({
+    expect(toBudgets(LIMITS, { maxDepth: '3', maxWallClockMs: '2', maxCostMicros: '0.5', maxNodes: '' })).toEqual({
       maxDepth: 3,
       maxWallClockMs: 120_000n,
       maxCostMicros: 500_000n,
@@ -245,9 +238,9 @@ describe('the options of a search', () => {
   it('find what the API would refuse', () => {
     for (const bad of ['0', '257', '1.5', 'many', '-1']) expect(checkCount(bad, 256), bad).toContain('from 1 to 256');
     for (const good of ['', ' ', '1', '256']) expect(checkCount(good, 256), good).toBe('');
-    expect(checkPrompt('ü'.repeat(32_768))).toBe('');
-    expect(checkPrompt('ü'.repeat(32_769))).toContain('65538');
-    expect(checkPrompt('four', 3)).toContain('3 are allowed');
+    expect(tooLong('ü'.repeat(32_768), 65_536)).toBe('');
+    expect(tooLong('ü'.repeat(32_769), 65_536)).toContain('65538');
+    expect(tooLong('four', 3)).toContain('3 are allowed');
     for (const good of ['', '{}', '{"type": "object"}']) expect(checkSchema(good), good).toBe('');
     for (const bad of ['[]', 'null', '{"type"', '1']) expect(checkSchema(bad), bad).not.toBe('');
   });
@@ -280,36 +273,32 @@ describe('the options of a search', () => {
   });
 
   it('hide and send no budgets of plans', () => {
-    const keys = budgetFields(Strategy.SEARCH).map((field) => field.key);
-    expect(keys).toEqual(['maxNodes', 'minutes', 'maxTokens', 'dollars', 'maxToolCalls']);
-    expect(toBudgets({ maxDepth: '3', maxNodes: '9' }, budgetFields(Strategy.SEARCH))).toEqual({ maxNodes: 9 });
-    const ofHomework = budgetFields(Strategy.HOMEWORK);
+    const keys = strategyLimits(Strategy.SEARCH).map((field) => field.key);
+    expect(keys).toEqual(['maxNodes', 'maxWallClockMs', 'maxTokens', 'maxCostMicros', 'maxToolCalls']);
+    expect(toBudgets(strategyLimits(Strategy.SEARCH), { maxDepth: '3', maxNodes: '9' })).toEqual({ maxNodes: 9 });
+    const ofHomework = strategyLimits(Strategy.HOMEWORK);
     expect(ofHomework.map((field) => field.key)).toEqual([
       'maxNodes',
       'maxParallelSteps',
       'maxIterations',
-      'minutes',
+      'maxWallClockMs',
       'maxTokens',
-      'dollars',
+      'maxCostMicros',
       'maxToolCalls',
     ]);
-    expect(toBudgets({ maxDepth: '3', maxIterations: '2' }, ofHomework)).toEqual({ maxIterations: 2 });
-    expect(budgetFields(Strategy.TREE).map((field) => field.key)).not.toContain('maxIterations');
+    expect(toBudgets(ofHomework, { maxDepth: '3', maxIterations: '2' })).toEqual({ maxIterations: 2 });
+    expect(strategyLimits(Strategy.TREE).map((field) => field.key)).not.toContain('maxIterations');
   });
 });
 
 describe('budgets in the form', () => {
   it('have the limits and defaults of the server', () => {
-    const [depth, dollars] = ['maxDepth', 'dollars'].map((key) => BUDGET_FIELDS.find((field) => field.key === key)!);
+    const [depth, dollars] = ['maxDepth', 'maxCostMicros'].map((key) => LIMITS.find((field) => field.key === key)!);
     const server = create(BudgetsSchema, { maxDepth: 8, maxCostMicros: 2_500_000n });
-    expect(checkBudget(depth!, '9')).toBe('');
-    expect(checkBudget(depth!, '9', server)).toContain('from 0 to 8');
-    expect(checkBudget(dollars!, '2.51', server)).toContain('to 2.5');
-    expect([defaultBudget(depth!, server), defaultBudget(depth!, undefined), defaultBudget(dollars!, server)]).toEqual([
-      '8',
-      '4',
-      '2.5',
-    ]);
+    expect(checkLimit(depth!, '9')).toBe('');
+    expect(checkLimit(depth!, '9', server)).toContain('from 0 to 8');
+    expect(checkLimit(dollars!, '2.51', server)).toContain('to 2.5');
+    expect([current(depth!, server), current(depth!, undefined), current(dollars!, server)]).toEqual(['8', '', '2.5']);
   });
 });
 

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::graph::{
-    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
-    GraphView, ToolActivity, Usage,
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTopic, GraphView,
+    ToolActivity, Usage,
 };
-use tree_agent_contract::{
-    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
-};
+use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepStatus, Timestamp};
 
 mod leases;
 mod models;
+mod node;
+use node::{decide, end, is_topic, reopen, step_mut, task, turn};
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -560,51 +560,4 @@ pub(crate) fn grow_gently<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 4).max(8));
     }
-}
-
-/// Topics of a guided search have a slug and stand in no band.
-fn is_topic(created: &NodeCreated) -> bool {
-    created.step_id.is_some() && created.band_index.is_none()
-}
-
-/// A task of homework has an iteration and a branch.
-fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
-    let (iteration, branch_id) = (created.iteration?, created.branch_id.clone()?);
-    Some(Box::new(GraphTask { iteration, branch_id }))
-}
-
-/// Keeps a decision about the node.
-fn decide(node: &mut GraphNode, why: String) {
-    if node.decisions.len() == limits::NODE_DECISIONS {
-        node.decisions.remove(0);
-    }
-    node.decisions.push(why);
-}
-
-/// Gives a node a status, and keeps the number of those that have ended.
-fn turn(node: &mut GraphNode, ended: &mut u64, status: NodeStatus) {
-    *ended += u64::from(status.is_final());
-    *ended -= u64::from(node.status.is_final());
-    node.status = status;
-}
-
-/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
-/// A pause ends with its node.
-fn end(node: &mut GraphNode, at: Timestamp) {
-    (node.ended_at, node.paused, node.review) = (Some(at), false, None);
-}
-
-fn reopen(node: &mut GraphNode, ended: &mut u64, e: &NodeReopened) {
-    node.generation = e.generation;
-    node.stopped = false;
-    turn(node, ended, NodeStatus::Waiting);
-    (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
-    if e.again {
-        (node.plan, node.result, node.verification, node.progress) = (None, None, None, None);
-        node.artifacts.clear();
-    }
-}
-
-fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {
-    node.plan.as_mut()?.bands.iter_mut().flat_map(|b| &mut b.steps).find(|s| s.step_id == *id)
 }

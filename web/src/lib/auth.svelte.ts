@@ -1,6 +1,6 @@
 // Whether the user has to sign in (again). Views report failures; the dialog sets the token.
 
-import type { Failure } from './api/client';
+import { failure, type Failure } from './api/failure';
 import { token } from './api/token';
 
 class Auth {
@@ -15,6 +15,13 @@ class Auth {
     if (why?.kind !== 'signed-out') return;
     this.why = why.detail;
     this.asked = true;
+  }
+
+  /** What went wrong with a call. */
+  caught(error: unknown): Failure {
+    const why = failure(error);
+    this.report(why);
+    return why;
   }
 
   give(value: string): void {

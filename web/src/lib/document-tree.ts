@@ -79,47 +79,29 @@ export class DocumentTree {
   /** The rows in reading order, without what is below a closed one. */
   rows(closed: ReadonlySet<string>): DocumentRow[] {
     const rows: DocumentRow[] = [];
-    const top: Omit<DocumentRow, 'place' | 'siblings'>[] = [
-      ...(this.#below.get('') ?? []).map((document) => ({
-        id: document.documentId,
-        parentId: undefined,
-        level: 1,
-        document,
-        nodeId: document.nodeId ?? '',
-      })),
-      ...this.#nodes.map((nodeId) => ({
-        id: nodeRow(nodeId),
-        parentId: undefined,
-        level: 1,
-        document: undefined,
-        nodeId,
-      })),
-    ];
-    const stack: DocumentRow[] = placed(top).reverse();
+    const stack = rowsBelow(undefined, [...(this.#below.get('') ?? []), ...this.#nodes]);
     for (let row = stack.pop(); row !== undefined; row = stack.pop()) {
       const below = this.#below.get(row.id) ?? [];
       if (below.length > 0) row.expanded = !closed.has(row.id);
       rows.push(row);
-      if (!row.expanded) continue;
-      const { id, level } = row;
-      stack.push(
-        ...placed(
-          below.map((document) => ({
-            id: document.documentId,
-            parentId: id,
-            level: level + 1,
-            document,
-            nodeId: document.nodeId ?? '',
-          })),
-        ).reverse(),
-      );
+      if (row.expanded) stack.push(...rowsBelow(row, below));
     }
     return rows;
   }
 }
 
-function placed(rows: Omit<DocumentRow, 'place' | 'siblings'>[]): DocumentRow[] {
-  return rows.map((row, i) => ({ ...row, place: i + 1, siblings: rows.length }));
+/** The rows of documents, or of nodes by their ids, the last one first. */
+function rowsBelow(parent: DocumentRow | undefined, below: readonly (DocumentSummary | string)[]): DocumentRow[] {
+  const rows = below.map((one, i) => ({
+    id: typeof one === 'string' ? nodeRow(one) : one.documentId,
+    parentId: parent?.id,
+    level: (parent?.level ?? 0) + 1,
+    place: i + 1,
+    siblings: below.length,
+    document: typeof one === 'string' ? undefined : one,
+    nodeId: typeof one === 'string' ? one : (one.nodeId ?? ''),
+  }));
+  return rows.reverse();
 }
 
 /** `Iteration 2` comes before `Iteration 10`. */

@@ -4,21 +4,13 @@ import { Strategy } from '../gen/treeagent/v1/common_pb';
 import type { ListModelsResponse } from '../gen/treeagent/v1/model_service_pb';
 import type { EstimateRunResponse, Run } from '../gen/treeagent/v1/run_service_pb';
 import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
-import { failure, runs } from './api/client';
-import { auth } from './auth.svelte';
+import { runs } from './api/client';
+import { Attempt } from './attempt.svelte';
+import { checkLimit, strategyLimits, textsOf, toBudgets, type LimitTexts } from './budgets';
 import { GLOBAL, isWhole, noteRecent, toRequest, type Choice, type Named } from './context-choice';
 import { checkLabels, labelText, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
-import {
-  budgetFields,
-  budgetTexts,
-  checkBudget,
-  checkName,
-  checkObjective,
-  notStarted,
-  toBudgets,
-  type BudgetTexts,
-} from './new-run';
+import { checkName, checkObjective, notStarted } from './new-run';
 import { RequestIds } from './request-id';
 import { router } from './router.svelte';
 import { toChoice } from './run-context';
@@ -36,7 +28,7 @@ interface Fields {
   model: string;
   displayName: string;
   labels: string;
-  budgets: BudgetTexts;
+  budgets: LimitTexts;
   readOnly: boolean;
   verified: boolean;
   reviewed: boolean;
@@ -65,23 +57,24 @@ class Draft {
   models = $state.raw<ListModelsResponse | undefined>();
   /** The most that the run can use; undefined while that is unknown. */
   estimate = $state.raw<EstimateRunResponse | undefined>();
-  busy = $state(false);
-  /** Why the last try to start it failed, and the field that the server named. */
-  problem = $state('');
-  wrongField = $state('');
+  readonly #attempt = new Attempt();
   readonly #requestIds = new RequestIds();
 
+  readonly busy = $derived(this.#attempt.busy);
+  /** Why the last try to start it failed, and the field that the server named. */
+  readonly problem = $derived(notStarted(this.#attempt.why));
+  readonly wrongField = $derived(this.#attempt.why?.field ?? '');
   readonly offered = $derived(strategies(this.info));
   readonly isSearch = $derived(this.fields.strategy === Strategy.SEARCH);
-  readonly budgetFields = $derived(budgetFields(this.fields.strategy));
+  readonly limits = $derived(strategyLimits(this.fields.strategy));
   readonly defaults = $derived(this.isSearch ? this.info?.defaultSearchBudgets : this.info?.defaultBudgets);
   readonly problems = $derived({
     objective: checkObjective(this.fields.objective),
     model: modelProblem(this.models, this.fields.model),
     name: checkName(this.fields.displayName),
     labels: checkLabels(this.fields.labels),
-    budgets: this.budgetFields.map((field) =>
-      checkBudget(field, this.fields.budgets[field.key], this.info?.limits?.maxBudgets),
+    budgets: this.limits.map((limit) =>
+      checkLimit(limit, this.fields.budgets[limit.key], this.info?.limits?.maxBudgets),
     ),
     search: searchProblems(this.fields.search, this.info?.limits),
   });
@@ -97,12 +90,17 @@ class Draft {
   readonly #size = $derived({
     strategy: this.fields.strategy,
     context: toRequest(this.fields.choice),
-    budgets: toBudgets(this.fields.budgets, this.budgetFields),
+    budgets: toBudgets(this.limits, this.fields.budgets),
     search: this.isSearch && this.#countable ? toSearch(this.fields.search) : undefined,
     model: this.fields.model.trim(),
     // Without a word, the server verifies the answers of language models.
     verify: this.fields.verified ? undefined : false,
   });
+
+  /** What the server said about a field, if that is why the run did not start. */
+  said(field: string): string {
+    return this.wrongField === field ? this.problem : '';
+  }
 
   /** Asks what the server offers. */
   open(): void {
@@ -135,11 +133,9 @@ class Draft {
 
   /** Starts the run. Returns its id, or nothing if it did not start. */
   async start(): Promise<string | undefined> {
-    if (!this.valid || this.busy) return undefined;
-    this.busy = true;
-    this.problem = '';
-    this.wrongField = '';
-    try {
+    let runId: string | undefined;
+    if (!this.valid) return runId;
+    await this.#attempt.make(async () => {
       const { fields } = this;
       const request = {
         ...this.#size,
@@ -154,16 +150,9 @@ class Draft {
       noteRecent(fields.choice);
       // The next question is often about the same documents.
       this.fields = { ...empty(), choice: fields.choice };
-      return run?.runId;
-    } catch (error) {
-      const why = failure(error);
-      auth.report(why);
-      this.problem = notStarted(why);
-      this.wrongField = why.field ?? '';
-      return undefined;
-    } finally {
-      this.busy = false;
-    }
+      runId = run?.runId;
+    });
+    return runId;
   }
 
   /** Takes everything over from a run. */
@@ -185,7 +174,7 @@ async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Prom
     labels: Object.entries(run.labels)
       .map(([key, value]) => labelText(key, value))
       .join(', '),
-    budgets: budgetTexts(run.budgets, defaults, budgetFields(run.strategy)),
+    budgets: textsOf(strategyLimits(run.strategy), run.budgets, defaults),
     readOnly: run.readOnly,
     // The server does not verify what rules answer, so such a run does not say what was chosen.
     verified: run.verify || run.model === 'offline',

@@ -1,7 +1,6 @@
 // A list that a server gives page by page. What has been read stays when the next page cannot be read.
 
 import type { Failure } from './api/client';
-import { failure } from './api/client';
 import { auth } from './auth.svelte';
 
 export interface Page<Item> {
@@ -63,8 +62,7 @@ export class Paged<Item> {
       return true;
     } catch (error) {
       if (closed.signal.aborted) return false;
-      this.why = failure(error);
-      auth.report(this.why);
+      this.why = auth.caught(error);
       return false;
     } finally {
       if (closed === this.#closed) this.reading = false;

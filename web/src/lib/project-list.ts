@@ -1,12 +1,11 @@
 // Projects and their documents: addresses, filters, and how a document is shown.
 
+import { address } from './address';
 import { ProjectStatus, type Project, type ToolRules } from '../gen/treeagent/v1/project_service_pb';
 
-/** The address of a project, or of one of its documents. */
-export function projectUrl(projectId: string, path = ''): string {
-  const base = `/projects/${encodeURIComponent(projectId)}`;
-  return path === '' ? base : `${base}?${new URLSearchParams({ path }).toString()}`;
-}
+/** The address of a project, or of one of its documents, with what is searched for. */
+export const projectUrl = (projectId: string, path = '', q = ''): string =>
+  address(`/projects/${encodeURIComponent(projectId)}`, { path, q });
 
 export const PROJECT_FILTERS = [
   { key: '', label: 'Active', statuses: [ProjectStatus.ACTIVE] },

@@ -3,11 +3,11 @@
 import { Scope } from '../gen/treeagent/v1/common_pb';
 import type { DocumentSummary, SearchHit } from '../gen/treeagent/v1/document_service_pb';
 import type { Project } from '../gen/treeagent/v1/project_service_pb';
-import { documents, failure, projects, type Failure } from './api/client';
+import { documents, type Failure } from './api/client';
 import { auth } from './auth.svelte';
 import { foldersAbove, FolderTree } from './folder-tree';
 import { Paged } from './paged.svelte';
-import { remember } from './run-context';
+import { getProject } from './run-context';
 
 /** The server gives at most this many documents at once. */
 const PAGE = 1000;
@@ -62,15 +62,11 @@ export class ProjectState {
 
   async #readProject(signal: AbortSignal): Promise<void> {
     try {
-      this.project = (
-        await projects.getProject({ key: { case: 'projectId', value: this.projectId } }, { signal })
-      ).project;
+      this.project = await getProject(this.projectId, signal);
       this.why = undefined;
-      if (this.project) remember([this.project]);
     } catch (error) {
       if (signal.aborted) return;
-      this.why = failure(error);
-      auth.report(this.why);
+      this.why = auth.caught(error);
     }
   }
 
@@ -117,9 +113,7 @@ export class ProjectState {
         this.searchFailure = undefined;
       },
       (error: unknown) => {
-        if (abort.signal.aborted) return;
-        this.searchFailure = failure(error);
-        auth.report(this.searchFailure);
+        if (!abort.signal.aborted) this.searchFailure = auth.caught(error);
       },
     );
     return () => abort.abort();

@@ -1,15 +1,21 @@
 // The page's address. Everything that a link should carry is in the URL; what belongs to this tab alone (viewport,
 // folds) is in the session storage.
 
+const AFTER_TYPING_MS = 200;
+
 class Router {
   path = $state(location.pathname);
   params = $state.raw(new URLSearchParams(location.search));
+  /** Parameters that somebody types at the moment. */
+  #typed = $state.raw<Record<string, string>>({});
+  #typing: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     addEventListener('popstate', () => this.#read());
   }
 
   #read(): void {
+    this.#forgetTyped();
     this.path = location.pathname;
     this.params = new URLSearchParams(location.search);
   }
@@ -43,6 +49,11 @@ class Router {
     return this.params.get(name) ?? '';
   }
 
+  /** The value of a parameter, or what somebody types in its place. */
+  typed(name: string): string {
+    return this.#typed[name] ?? this.get(name);
+  }
+
   /** Navigates, with a new entry in the browser's history. */
   go(to: string): void {
     history.pushState(null, '', to);
@@ -53,26 +64,44 @@ class Router {
   /** Changes parameters of the current entry; an empty value removes one. */
   set(changes: Record<string, string | undefined>): void {
     const params = new URLSearchParams(location.search);
-    for (const [name, value] of Object.entries(changes)) {
+    for (const [name, value] of Object.entries({ ...this.#typed, ...changes })) {
       if (value === undefined || value === '') params.delete(name);
       else params.set(name, value);
     }
+    this.#forgetTyped();
     const query = params.toString();
     const to = location.pathname + (query === '' ? '' : `?${query}`);
     if (to === location.pathname + location.search) return;
     history.replaceState(history.state, '', to);
     this.#read();
   }
+
+  #forgetTyped(): void {
+    clearTimeout(this.#typing);
+    this.#typed = {};
+  }
+
+  /** Changes a parameter once the typing rests. */
+  type(name: string, value: string): void {
+    this.#typed = { ...this.#typed, [name]: value };
+    clearTimeout(this.#typing);
+    this.#typing = setTimeout(() => this.set({}), AFTER_TYPING_MS);
+  }
 }
 
 export const router = new Router();
 
+/** Takes a click on a link from the browser. Those that open a new tab are left to it. */
+export function takes(event: MouseEvent): boolean {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return false;
+  event.preventDefault();
+  return true;
+}
+
 /** Makes a link navigate without a reload. Clicks that open a new tab are left to the browser. */
 export function link(element: HTMLAnchorElement): { destroy(): void } {
   const click = (event: MouseEvent): void => {
-    if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
-    event.preventDefault();
-    router.go(element.pathname + element.search);
+    if (takes(event)) router.go(element.pathname + element.search);
   };
   element.addEventListener('click', click);
   return { destroy: () => element.removeEventListener('click', click) };

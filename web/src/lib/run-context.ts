@@ -1,9 +1,12 @@
 // The context of a run: which projects it can read, and what the server knows of them.
 
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { RunContext } from '../gen/treeagent/v1/common_pb';
-import { ProjectStatus, type Project } from '../gen/treeagent/v1/project_service_pb';
+import type { ListProjectsRequestSchema, Project } from '../gen/treeagent/v1/project_service_pb';
 import { projects } from './api/client';
-import { GLOBAL, isGlobal, type Choice } from './context-choice';
+import { GLOBAL, isGlobal, type Choice, type Named } from './context-choice';
+import type { Page } from './paged.svelte';
+import { isArchived } from './project-list';
 
 /** The choice that leads to a context. Names that are not known yet are ids. */
 export async function toChoice(context: RunContext | undefined): Promise<Choice> {
@@ -15,25 +18,13 @@ export async function toChoice(context: RunContext | undefined): Promise<Choice>
 
 /** Those of some contexts whose projects all take new runs. */
 export async function openChoices(contexts: string[][]): Promise<Choice[]> {
-  const found = await Promise.all(
-    contexts.map(async (ids): Promise<Choice | undefined> => {
-      try {
-        const answers = await Promise.all(
-          ids.map((id) => projects.getProject({ key: { case: 'projectId', value: id } })),
-        );
-        const named = answers
-          .map((answer) => answer.project)
-          .filter((p) => p !== undefined && p.status !== ProjectStatus.ARCHIVED);
-        if (named.length !== ids.length) return undefined;
-        return { kind: 'project', projects: named.map((p) => ({ id: p!.projectId, name: p!.name })) };
-      } catch {
-        // It is gone, or the server cannot be reached: the list says so.
-        return undefined;
-      }
-    }),
-  );
-  return found.filter((choice) => choice !== undefined);
+  // A project that cannot be read is gone, or the server cannot be reached: the list says so.
+  const read = contexts.map((ids) => Promise.all(ids.map((id) => getProject(id))).catch(() => []));
+  const open = (await Promise.all(read)).filter((list) => list.length > 0 && !list.some(isArchived));
+  return open.map((list) => ({ kind: 'project', projects: list.map(named) }));
 }
+
+export const named = ({ projectId, name }: Project): Named => ({ id: projectId, name });
 
 const names = new Map<string, Promise<string>>();
 
@@ -41,8 +32,8 @@ const names = new Map<string, Promise<string>>();
 export function projectName(id: string): Promise<string> {
   let name = names.get(id);
   if (name === undefined) {
-    name = projects.getProject({ key: { case: 'projectId', value: id } }).then(
-      (r) => r.project?.name ?? id,
+    name = getProject(id).then(
+      (project) => project.name,
       () => {
         names.delete(id);
         return id;
@@ -53,6 +44,22 @@ export function projectName(id: string): Promise<string> {
   return name;
 }
 
-export function remember(list: Project[]): void {
+function remember(list: Project[]): void {
   for (const p of list) names.set(p.projectId, Promise.resolve(p.name));
+}
+
+export async function getProject(projectId: string, signal?: AbortSignal): Promise<Project> {
+  const { project } = await projects.getProject({ key: { case: 'projectId', value: projectId } }, { signal });
+  remember([project!]);
+  return project!;
+}
+
+/** One page of the projects that a request names. */
+export async function listProjects(
+  request: MessageInitShape<typeof ListProjectsRequestSchema>,
+  signal?: AbortSignal,
+): Promise<Page<Project>> {
+  const page = await projects.listProjects(request, { signal });
+  remember(page.projects);
+  return { items: page.projects, next: page.nextPageToken };
 }

@@ -7,11 +7,10 @@ import type { ListRunsRequestSchema } from '../gen/treeagent/v1/run_service_pb';
 import { labelTexts } from './labels';
 
 export const STATUS_FILTERS = [
-  { key: '', label: 'All', statuses: [] },
-  { key: 'active', label: 'Active', statuses: [RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED] },
-  { key: 'completed', label: 'Completed', statuses: [RunStatus.COMPLETED] },
-  { key: 'failed', label: 'Failed', statuses: [RunStatus.FAILED] },
-  { key: 'cancelled', label: 'Cancelled', statuses: [RunStatus.CANCELLED] },
+  { value: 'active', label: 'Active', statuses: [RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED] },
+  { value: 'completed', label: 'Completed', statuses: [RunStatus.COMPLETED] },
+  { value: 'failed', label: 'Failed', statuses: [RunStatus.FAILED] },
+  { value: 'cancelled', label: 'Cancelled', statuses: [RunStatus.CANCELLED] },
 ];
 
 /** Parameters of the URL beside the status and the text of the search. */
@@ -39,7 +38,7 @@ export function runFilter(param: (name: string) => string): RunFilter {
   const [after, before] = [day(get('from'), 0), day(get('to'), 1)];
   const strategy = STRATEGIES[get('strategy')];
   return {
-    statuses: STATUS_FILTERS.find((f) => f.key === get('status'))?.statuses ?? [],
+    statuses: STATUS_FILTERS.find((f) => f.value === get('status'))?.statuses ?? [],
     objectiveContains: get('q'),
     labels: labelTexts(get('label')),
     model: get('model'),

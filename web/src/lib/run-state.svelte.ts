@@ -126,20 +126,15 @@ export class RunState {
   ask(kind: Kind, nodeId: string, asked = false): void {
     const { live, head, runId } = this.session;
     const root = live?.nodes[0];
-    const node = live?.node(nodeId === '' ? (root?.id ?? '') : nodeId);
+    const node = nodeId === '' ? root : live?.node(nodeId);
+    if (node === undefined) return;
     // What is paused cannot be stopped on trial: it would be paused first.
-    const onTrial = kind === 'stop' && node !== root && node?.paused !== true;
-    const atOnce = kind === 'pause' || kind === 'resume' || onTrial;
-    if (atOnce && !asked && node !== undefined) {
-      void doAtOnce(runId, kind, { nodeId: node === root ? '' : nodeId, title: node === root ? '' : node.title });
-      return;
-    }
-    if (kind === 'plan' && node !== undefined && FINAL.has(node.status)) {
+    const onTrial = kind === 'stop' && node !== root && node.paused !== true;
+    if (kind === 'resume' || ((kind === 'pause' || onTrial) && !asked))
+      void doAtOnce(runId, kind, node === root ? { nodeId: '', title: '' } : { nodeId, title: node.title });
+    else if (kind === 'plan' && FINAL.has(node.status))
       this.command = { kind: 'fork', atSeq: head, nodeId, onNode: 'plan' };
-      return;
-    }
-    const isRun = nodeId === live?.nodes[0]?.id && (kind === 'pause' || kind === 'resume' || kind === 'budget');
-    this.command = { kind, nodeId: isRun ? '' : nodeId };
+    else this.command = { kind, nodeId: node === root && (kind === 'pause' || kind === 'budget') ? '' : nodeId };
   }
 
   /** Opens the dialog of a fork from the moment that is shown. */

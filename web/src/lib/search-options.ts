@@ -3,6 +3,7 @@
 import type { JsonObject } from '@bufbuild/protobuf';
 import { PickerPolicy, type SearchConfig } from '../gen/treeagent/v1/common_pb';
 import type { Limits } from '../gen/treeagent/v1/server_service_pb';
+import { tooLong } from './new-run';
 
 const TOPIC_NAMES = 'title, slug, path, parents, depth, status, objective, siblings, schema, max_children';
 
@@ -63,16 +64,10 @@ export function checkCount(text: string, most: number): string {
     : `Give a whole number from 1 to ${most}, or leave it empty.`;
 }
 
-/** What is wrong with the length of a prompt; empty when nothing is. */
-export function checkPrompt(text: string, most = PROMPT_BYTES): string {
-  const bytes = new TextEncoder().encode(text).length;
-  return bytes > most ? `Shorten it: it has ${bytes} bytes, and ${most} are allowed.` : '';
-}
-
 /** What is wrong with a schema; empty when nothing is. Whether it is a JSON Schema is for the server to say. */
 export function checkSchema(text: string, most = PROMPT_BYTES): string {
   if (text.trim() === '') return '';
-  const long = checkPrompt(text, most);
+  const long = tooLong(text, most);
   if (long !== '') return long;
   try {
     const schema: unknown = JSON.parse(text);
@@ -130,14 +125,14 @@ export function searchLimits(limits: Limits | undefined): { concurrency: number;
 /** What is wrong with each option; empty where nothing is. */
 export function searchProblems(options: SearchOptions, limits: Limits | undefined) {
   const most = searchLimits(limits);
-  const promptBytes = limits?.promptBytes || undefined;
+  const promptBytes = limits?.promptBytes || PROMPT_BYTES;
   return {
     concurrency: checkCount(options.concurrency, most.concurrency),
     maxDepth: checkCount(options.maxDepth, most.maxDepth),
-    root: checkPrompt(options.root, promptBytes),
-    document: checkPrompt(options.document, promptBytes),
-    children: checkPrompt(options.children, promptBytes),
-    pickerPrompt: checkPrompt(options.pickerPrompt, promptBytes),
+    root: tooLong(options.root, promptBytes),
+    document: tooLong(options.document, promptBytes),
+    children: tooLong(options.children, promptBytes),
+    pickerPrompt: tooLong(options.pickerPrompt, promptBytes),
     schema: checkSchema(options.schema, promptBytes),
   };
 }

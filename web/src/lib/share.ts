@@ -3,6 +3,7 @@
 import { toJson } from '@bufbuild/protobuf';
 import { DocumentSchema, type Document, type DocumentSummary } from '../gen/treeagent/v1/document_service_pb';
 import type { Event } from '../gen/treeagent/v1/events_pb';
+import { address } from './address';
 import { token } from './api/token';
 import { eventJson } from './events';
 import { projectUrl } from './project-list';
@@ -19,11 +20,8 @@ export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-export function nodeUrl(runId: string, nodeId: string, seq: number | undefined): string {
-  const params = new URLSearchParams({ node: nodeId });
-  if (seq !== undefined) params.set('seq', String(seq));
-  return `${location.origin}/runs/${runId}?${params.toString()}`;
-}
+type Params = Parameters<typeof address>[1];
+const runUrl = (runId: string, params: Params): string => location.origin + address(`/runs/${runId}`, params);
 
 /** Reads the token where the command runs: what is copied is passed on, and a token must not be. */
 const TOKEN_FILE = '"$TREE_AGENT_TOKEN_FILE"';
@@ -56,11 +54,10 @@ function isLoopback(host: string): boolean {
 
 /** A run as it is, or as it was after an event. */
 export function runForms(runId: string, seq: number | undefined, json: () => string): Form[] {
-  const url = `${location.origin}/runs/${runId}`;
   return [
     { label: 'JSON', text: json },
-    { label: 'URL', text: seq === undefined ? url : `${url}?seq=${seq}` },
-    { label: 'grpcurl', text: grpcurl('RunService/GetGraph', { runId, ...(seq === undefined ? {} : { atSeq: seq }) }) },
+    { label: 'URL', text: runUrl(runId, { seq }) },
+    { label: 'grpcurl', text: grpcurl('RunService/GetGraph', { runId, atSeq: seq }) },
     {
       label: 'CLI',
       text: seq === undefined ? commandLine('watch', runId) : commandLine('graph', runId, '--at', String(seq)),
@@ -71,7 +68,7 @@ export function runForms(runId: string, seq: number | undefined, json: () => str
 export function nodeForms(runId: string, node: GraphNode, seq: number | undefined): Form[] {
   return [
     { label: 'JSON', text: JSON.stringify(node, null, 2) },
-    { label: 'URL', text: nodeUrl(runId, node.id, seq) },
+    { label: 'URL', text: runUrl(runId, { node: node.id, seq }) },
     { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, nodeId: node.id }) },
     { label: 'CLI', text: commandLine('events', runId, '--node', node.id) },
   ];
@@ -80,10 +77,9 @@ export function nodeForms(runId: string, node: GraphNode, seq: number | undefine
 /** One event: the first of those after the event before it. */
 export function eventForms(runId: string, event: Event): Form[] {
   const before = Number(event.seq) - 1;
-  const params = new URLSearchParams({ node: event.nodeId, seq: String(event.seq), view: 'time' });
   return [
     { label: 'JSON', text: eventJson(event) },
-    { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
+    { label: 'URL', text: runUrl(runId, { node: event.nodeId, seq: event.seq, view: 'time' }) },
     { label: 'grpcurl', text: grpcurl('RunService/ListEvents', { runId, afterSeq: before, pageSize: 1 }) },
     { label: 'CLI', text: `${commandLine('events', runId, '--after-seq', String(before), '-o', 'jsonl')} | head -n 1` },
   ];
@@ -98,11 +94,7 @@ export function documentForms(
   document: Document | undefined,
   seq?: number,
 ): Form[] {
-  return [
-    ...jsonForm(documentId, document),
-    { label: 'URL', text: `${nodeUrl(runId, nodeId, seq)}&tab=${tab}` },
-    ...documentCommands(documentId, seq),
-  ];
+  return anyDocumentForms(runUrl(runId, { node: nodeId, seq, tab }), documentId, document, seq);
 }
 
 /** A document of a run in the tree of its documents. */
@@ -112,16 +104,8 @@ export function treeDocumentForms(
   document: Document | undefined,
   seq: number | undefined,
 ): Form[] {
-  const params = new URLSearchParams({
-    document: documentId,
-    view: 'documents',
-    ...(seq === undefined ? {} : { seq: String(seq) }),
-  });
-  return [
-    ...jsonForm(documentId, document),
-    { label: 'URL', text: `${location.origin}/runs/${runId}?${params.toString()}` },
-    ...documentCommands(documentId, seq),
-  ];
+  const url = runUrl(runId, { document: documentId, view: 'documents', seq });
+  return anyDocumentForms(url, documentId, document, seq);
 }
 
 /** A document of a project. */
@@ -130,29 +114,24 @@ export function sourceForms(
   { documentId, path }: DocumentSummary,
   document: Document | undefined,
 ): Form[] {
-  return [
-    ...jsonForm(documentId, document),
-    { label: 'URL', text: `${location.origin}${projectUrl(projectId, path)}` },
-    ...documentCommands(documentId, undefined),
-  ];
+  return anyDocumentForms(location.origin + projectUrl(projectId, path), documentId, document, undefined);
 }
 
-/** The document itself, once it is there. */
-function jsonForm(documentId: string, document: Document | undefined): Form[] {
-  return document?.summary?.documentId !== documentId
-    ? []
-    : [{ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) }];
-}
-
-/** The command line reads documents as they are now. */
-function documentCommands(documentId: string, seq: number | undefined): Form[] {
-  return [
-    {
-      label: 'grpcurl',
-      text: grpcurl('DocumentService/GetDocument', { documentId, ...(seq === undefined ? {} : { atSeq: seq }) }),
-    },
-    ...(seq === undefined ? [{ label: 'CLI', text: commandLine('doc', documentId) }] : []),
+/** The document itself is among them once it is there. The command line reads documents as they are now. */
+function anyDocumentForms(
+  url: string,
+  documentId: string,
+  document: Document | undefined,
+  atSeq: number | undefined,
+): Form[] {
+  const forms = [
+    { label: 'URL', text: url },
+    { label: 'grpcurl', text: grpcurl('DocumentService/GetDocument', { documentId, atSeq }) },
   ];
+  if (document?.summary?.documentId === documentId)
+    forms.unshift({ label: 'JSON', text: JSON.stringify(toJson(DocumentSchema, document), null, 2) });
+  if (atSeq === undefined) forms.push({ label: 'CLI', text: commandLine('doc', documentId) });
+  return forms;
 }
 
 export async function copy(text: string): Promise<boolean> {

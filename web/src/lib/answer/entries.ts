@@ -2,7 +2,8 @@
 
 import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { findAll, fold } from '../citations/fold';
-import { isVerified } from '../citations/words';
+import type { Place } from '../citations/passage';
+import { isVerified, placeOf } from '../citations/words';
 import type { Note } from '../markdown/notes';
 import type { Part } from '../markdown/reader.svelte';
 
@@ -15,6 +16,7 @@ export interface Entry {
   /** The source; empty if none is known. */
   documentId: string;
   quote: string;
+  passage: Place | undefined;
   /** What the text calls it. */
   name: string;
 }
@@ -64,13 +66,15 @@ export function chainOf(claim: CitedClaim, byIndex: ReadonlyMap<bigint, CitedCla
 export const isWhole = (chain: readonly CitedClaim[]): boolean => (chain.at(-1)?.restsOn.length ?? 0) === 0;
 
 export function entryOf(number: number, name: string, chain: CitedClaim[], note?: Note): Entry {
-  const citation = chain.at(-1)?.citation;
+  const last = chain.at(-1);
+  const citation = last?.citation;
   const holds = chain.length > 0 && isVerified(chain[0]!);
   return {
     number,
     name,
     chain,
     documentId: citation?.documentId ?? note?.document ?? '',
+    passage: last && placeOf(last),
     quote: (holds ? citation?.quote : chain[0]?.citation?.quote) ?? note?.quote ?? '',
   };
 }

@@ -1,11 +1,8 @@
 // What the page of an answer says about it, in plain words.
 
-import { number } from '../format';
 import type { Counts, Verification } from '../projection/model';
 import { limitWords } from '../reasons';
-
-export const plural = (count: number, one: string, many = `${one}s`): string =>
-  `${number(count)} ${count === 1 ? one : many}`;
+import { count } from '../steering/words';
 
 const REASONS: Record<string, string> = {
   'no source': 'they cite no document',
@@ -24,11 +21,11 @@ export function checkWords(counts: Counts | undefined, verification: Verificatio
   if (failed !== undefined) said.push(`Nobody has checked this answer as a whole: ${whyWords(failed)}.`);
   if (counts === undefined) return said;
   if (counts.doubted > 0)
-    said.push(`${plural(counts.doubted, 'statement is', 'statements are')} doubted, and underlined in the text.`);
+    said.push(`${count(counts.doubted, 'statement is', 'statements are')} doubted, and underlined in the text.`);
   if (counts.notChecked > 0) {
     const why = (counts.reasons ?? []).map(whyWords).join('; ');
     said.push(
-      `${plural(counts.notChecked, 'statement was', 'statements were')} not checked${why === '' ? '' : `: ${why}`}.`,
+      `${count(counts.notChecked, 'statement was', 'statements were')} not checked${why === '' ? '' : `: ${why}`}.`,
     );
   }
   return said;

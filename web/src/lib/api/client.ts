@@ -9,7 +9,7 @@ import { RunService } from '../../gen/treeagent/v1/run_service_pb';
 import { ServerService } from '../../gen/treeagent/v1/server_service_pb';
 import { token } from './token';
 
-export { failure, type Failure, type FailureKind } from './failure';
+export { failure, failureWords, type Failure, type FailureKind } from './failure';
 
 const authorise: Interceptor = (next) => (request) => {
   const value = token.get();

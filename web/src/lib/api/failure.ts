@@ -45,6 +45,9 @@ function kindOf(code: Code): FailureKind {
   }
 }
 
+/** What happened, with what the server said. */
+export const failureWords = ({ title, detail }: Failure): string => (detail === '' ? title : `${title}: ${detail}`);
+
 export function failure(error: unknown): Failure {
   const e = ConnectError.from(error);
   // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the

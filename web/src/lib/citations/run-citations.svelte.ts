@@ -114,6 +114,12 @@ export class RunCitations {
     return `${auth.version} ${stateOf(this.#session.live?.node(nodeId))}`;
   }
 
+  /** Reads those of a node, and again when the log names more of them. For effects. */
+  read(nodeId: string, list = this.of(nodeId)): void {
+    const state = this.state(nodeId);
+    untrack(() => list.read(state));
+  }
+
   /**
    * Those of an artifact as it is shown, in the order of the text. Citations are only ever added to an artifact, so
    * those that it had at an earlier moment are the first ones.

@@ -17,30 +17,20 @@ export function compareEntries(
   onlyDifferences: boolean,
 ): CompareEntry[] {
   const kept = onlyDifferences ? rows.filter((row) => row.comparison !== 'same' || row.below > 0) : rows;
-  const children = new Map<string, number>();
-  const place = new Map<string, number>();
-  for (const { id, parentId } of kept) {
-    const n = (children.get(parentId ?? '') ?? 0) + 1;
-    children.set(parentId ?? '', n);
-    place.set(id, n);
+  const children = new Map<string | undefined, DiffRow[]>();
+  for (const row of kept) {
+    if (!children.has(row.parentId)) children.set(row.parentId, []);
+    children.get(row.parentId)!.push(row);
   }
-  const hidden = new Set<string>();
-  return kept.flatMap((row) => {
-    const { id, parentId, depth } = row;
-    if (parentId !== undefined && (hidden.has(parentId) || collapsed.has(parentId))) {
-      hidden.add(id);
-      return [];
-    }
-    const entry: CompareEntry = {
-      id,
-      parentId,
-      level: depth + 1,
-      place: place.get(id)!,
-      siblings: children.get(parentId ?? '')!,
-      row,
-    };
-    return [children.has(id) ? { ...entry, expanded: !collapsed.has(id) } : entry];
-  });
+  const below = (parentId: string | undefined, level: number): CompareEntry[] => {
+    const siblings = children.get(parentId) ?? [];
+    return siblings.flatMap((row, i) => {
+      const entry: CompareEntry = { id: row.id, parentId, level, place: i + 1, siblings: siblings.length, row };
+      if (children.has(row.id)) entry.expanded = !collapsed.has(row.id);
+      return entry.expanded ? [entry, ...below(row.id, level + 1)] : [entry];
+    });
+  };
+  return below(undefined, 1);
 }
 
 /** What assistive technology calls a row. */

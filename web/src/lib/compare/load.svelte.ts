@@ -1,10 +1,10 @@
 // The comparison of two runs, read page by page.
 
 import type { DiffCounts, NodeDiff, NodeMatching, RunTotals, TextDiff } from '../../gen/treeagent/v1/run_diff_pb';
-import type { Run } from '../../gen/treeagent/v1/run_service_pb';
-import { failure, runs, type Failure } from '../api/client';
+import { runs, type Failure } from '../api/client';
 import { auth } from '../auth.svelte';
-import { diffRows, type DiffRow } from './rows';
+import { titleOf } from '../run-table';
+import { diffRows, type DiffRow, type Side } from './rows';
 
 /** The most that the server gives. */
 const PAGE = 10_000;
@@ -20,25 +20,23 @@ export interface Compared {
 export class RunsCompared {
   a = $state.raw<RunTotals | undefined>();
   b = $state.raw<RunTotals | undefined>();
-  /** The runs as they are listed, for their names. */
-  runs = $state.raw<{ a?: Run; b?: Run }>({});
+  names = $state.raw<Partial<Record<Side, string>>>({});
   matching = $state<NodeMatching>(0);
   counts = $state.raw<DiffCounts | undefined>();
   synthesis = $state.raw<TextDiff | undefined>();
   rows = $state.raw<DiffRow[]>([]);
-  loading = $state(true);
   why = $state.raw<Failure | undefined>();
 
   /** Reads everything. Returns what ends it. */
-  start({ a, b, aSeq, bSeq }: Compared): () => void {
+  start(asked: Compared): () => void {
     const closed = new AbortController();
-    void this.#read({ a, b, aSeq, bSeq }, closed.signal);
-    void this.#names(a, b, closed.signal);
+    void this.#read(asked, closed.signal);
+    this.#name('a', asked.a, closed.signal);
+    this.#name('b', asked.b, closed.signal);
     return () => closed.abort();
   }
 
   async #read({ a, b, aSeq, bSeq }: Compared, signal: AbortSignal): Promise<void> {
-    this.loading = true;
     this.why = undefined;
     const nodes: NodeDiff[] = [];
     try {
@@ -55,23 +53,17 @@ export class RunsCompared {
         if (pageToken === '') break;
       }
       this.rows = diffRows(nodes);
-      this.loading = false;
     } catch (error) {
       if (signal.aborted) return;
-      this.why = failure(error);
-      this.loading = false;
-      auth.report(this.why);
+      this.why = auth.caught(error);
     }
   }
 
   /** Without names the ids are shown. */
-  async #names(a: string, b: string, signal: AbortSignal): Promise<void> {
-    const of = (runId: string): Promise<Run | undefined> =>
-      runs.getRun({ runId }, { signal }).then(
-        ({ run }) => run,
-        () => undefined,
-      );
-    const [left, right] = await Promise.all([of(a), of(b)]);
-    if (!signal.aborted) this.runs = { ...(left && { a: left }), ...(right && { b: right }) };
+  #name(side: Side, runId: string, signal: AbortSignal): void {
+    runs.getRun({ runId }, { signal }).then(
+      ({ run }) => run && (this.names = { ...this.names, [side]: titleOf(run) }),
+      () => {},
+    );
   }
 }

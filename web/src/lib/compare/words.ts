@@ -2,6 +2,7 @@
 
 import {
   NodeAspect,
+  type DiffCounts,
   NodeMatching,
   type NodeTotals,
   type RunTotals,
@@ -99,6 +100,12 @@ function status(node: NodeTotals | undefined): string {
   if (node === undefined) return '';
   const how = node.outcome === undefined ? undefined : outcome(node.outcome);
   return `${nodeStatus(node.status)}${how === 'partial' ? ', partial' : ''}`;
+}
+
+/** How many nodes differ, and how. */
+export function countWords({ same, changed, onlyA, onlyB }: DiffCounts): string {
+  const [a, b, both] = [onlyA, onlyB, changed].map((n) => number(Number(n)));
+  return `${count(Number(same), 'node')} the same, ${both} changed, ${a} only in A, ${b} only in B.`;
 }
 
 /** What tells that two nodes are compared with each other. */

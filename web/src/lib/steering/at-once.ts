@@ -18,7 +18,7 @@ export async function doAtOnce(runId: string, kind: 'pause' | 'resume' | 'stop',
   const name = of.title === '' ? 'The run' : `“${clip(of.title, 60)}”`;
   const act = async (action: Action): Promise<boolean> => {
     try {
-      await send(runId, action, { validateOnly: false, requestId: randomUuid() }, new AbortController().signal);
+      await send(runId, action, { validateOnly: false, requestId: randomUuid() });
       return true;
     } catch (error) {
       const why = failure(error);

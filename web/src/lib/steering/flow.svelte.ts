@@ -12,7 +12,7 @@ import type { Action, Outcome, Sent } from './actions';
 /** How long typing must rest before it is previewed. */
 const REST_MS = 300;
 
-export type Send = (action: Action, sent: Sent, signal: AbortSignal) => Promise<Outcome>;
+export type Send = (action: Action, sent: Sent, signal?: AbortSignal) => Promise<Outcome>;
 /** `unanswered`: the action may have been carried out. It can be repeated, and nothing else. */
 export type Phase = 'form' | 'previewing' | 'ready' | 'sending' | 'unanswered' | 'done';
 
@@ -87,11 +87,7 @@ export class CommandFlow {
     this.overtaken = undefined;
     try {
       const requestId = this.#ids.for({ action, seq });
-      const outcome = await this.#send(
-        action,
-        { validateOnly: false, requestId, expectedSeq: seq },
-        new AbortController().signal,
-      );
+      const outcome = await this.#send(action, { validateOnly: false, requestId, expectedSeq: seq });
       this.phase = 'done';
       return outcome;
     } catch (error) {

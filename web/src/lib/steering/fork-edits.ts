@@ -1,7 +1,8 @@
 // What a fork does differently, from the fields of its dialog.
 
 import type { ForkEditInit, PlanInit } from './actions';
-import { limitsOf, toChange, toSubtreeBudget, type LimitTexts } from './budgets';
+import type { LimitTexts } from '../budgets';
+import { limitsOf, toChange, toSubtreeBudget } from './budgets';
 
 /** What a fork does with the selected node. */
 export type OnNode = 'nothing' | 'guide' | 'retry' | 'plan' | 'budget';

@@ -4,7 +4,8 @@
 import { ModelProfile, ResultKind, Strategy } from '../../gen/treeagent/v1/common_pb';
 import type { Plan, PlanStep, StepStatus } from '../projection/model';
 import type { PlanInit } from './actions';
-import { checkLimit, SUBTREE_LIMITS, textsOf, toSubtreeBudget, type LimitTexts } from './budgets';
+import { areWrong, textsOf, type LimitTexts } from '../budgets';
+import { SUBTREE_LIMITS, toSubtreeBudget } from './budgets';
 
 export interface DraftStep {
   /** Of this step in the dialog. */
@@ -19,9 +20,9 @@ export interface DraftStep {
   /** What it and everything below it may use, as it is typed. */
   budget: LimitTexts;
   /** Empty where its worker decides. */
-  deliverable: PlanStep['deliverable'] | '';
+  deliverable: NonNullable<PlanStep['deliverable']> | '';
   /** Empty for the model of its role. */
-  profile: PlanStep['profile'] | '';
+  profile: NonNullable<PlanStep['profile']> | '';
   status: StepStatus;
   locked: boolean;
   /** What cannot be edited here, and goes back as it came. */
@@ -60,6 +61,24 @@ export interface Place {
 let made = 0;
 const newKey = (): string => `new-${++made}`;
 
+/** A step of a plan, or a new one. */
+function draftStep(key: string, old?: PlanStep): DraftStep {
+  return {
+    key,
+    stepId: old?.stepId ?? '',
+    title: old?.title ?? '',
+    reason: old?.reason ?? '',
+    criteria: old?.successCriteria.join('\n') ?? '',
+    branchId: old?.branchId ?? '',
+    budget: textsOf(SUBTREE_LIMITS, old?.budget),
+    deliverable: old?.deliverable ?? '',
+    profile: old?.profile ?? '',
+    status: old?.status ?? 'pending',
+    locked: old !== undefined && old.status !== 'pending',
+    old,
+  };
+}
+
 export function draftOf(plan: Plan): Draft {
   const begun = plan.bands.map((band) => band.steps.some((step) => step.status !== 'pending'));
   const current = Math.max(0, begun.lastIndexOf(true));
@@ -71,20 +90,7 @@ export function draftOf(plan: Plan): Draft {
       parallelizable: band.parallelizable,
       begun: begun[b]!,
       over: b < current,
-      steps: band.steps.map((step) => ({
-        key: step.stepId,
-        stepId: step.stepId,
-        title: step.title,
-        reason: step.reason,
-        criteria: step.successCriteria.join('\n'),
-        branchId: step.branchId ?? '',
-        budget: textsOf(step.budget),
-        deliverable: step.deliverable ?? '',
-        profile: step.profile ?? '',
-        status: step.status,
-        locked: step.status !== 'pending',
-        old: step,
-      })),
+      steps: band.steps.map((step) => draftStep(step.stepId, step)),
     })),
   };
 }
@@ -119,21 +125,7 @@ export function changeBand(
 }
 
 export function addStep(draft: Draft, band: number): Draft {
-  const step: DraftStep = {
-    key: newKey(),
-    stepId: '',
-    title: '',
-    reason: '',
-    criteria: '',
-    branchId: '',
-    budget: {},
-    deliverable: '',
-    profile: '',
-    status: 'pending',
-    locked: false,
-    old: undefined,
-  };
-  return inBand(draft, band, (b) => (b.over ? b : { ...b, steps: [...b.steps, step] }));
+  return inBand(draft, band, (b) => (b.over ? b : { ...b, steps: [...b.steps, draftStep(newKey())] }));
 }
 
 /** Adds a band at the end, with one empty step. */
@@ -193,11 +185,9 @@ export function placeOf(draft: Draft, key: string): Place | undefined {
 /** What keeps the draft from being sent; empty when nothing does. */
 export function draftProblem(draft: Draft): string {
   if (draft.bands.length === 0) return 'A plan needs at least one step.';
-  if (draft.bands.some((band) => band.steps.some((step) => step.title.trim() === '')))
-    return 'Every step needs a title.';
   const steps = draft.bands.flatMap((band) => band.steps);
-  if (steps.some((step) => SUBTREE_LIMITS.some((limit) => checkLimit(limit, step.budget[limit.key]) !== '')))
-    return 'A budget of a step is not a number.';
+  if (steps.some((step) => step.title.trim() === '')) return 'Every step needs a title.';
+  if (steps.some((step) => areWrong(SUBTREE_LIMITS, step.budget))) return 'A budget of a step is not a number.';
   return draft.summary.trim() === '' ? 'The plan needs a summary.' : '';
 }
 
@@ -210,19 +200,19 @@ const lines = (text: string): string[] =>
 /** A step as it goes to the server. One that was not changed goes back exactly as it came. */
 function stepOf(step: DraftStep): NonNullable<NonNullable<PlanInit['bands']>[number]['steps']>[number] {
   const { old } = step;
-  const budget = toSubtreeBudget(step.budget);
   const kept = old !== undefined && step.criteria === old.successCriteria.join('\n');
   return {
     stepId: step.stepId,
     title: step.title === old?.title ? old.title : step.title.trim(),
     reason: step.reason === old?.reason ? old.reason : step.reason.trim(),
     successCriteria: kept ? old.successCriteria : lines(step.criteria),
-    ...(old?.strategy === 'search' ? { strategy: Strategy.SEARCH } : {}),
-    ...(old?.search === undefined ? {} : { search: old.search }),
-    ...(budget === undefined ? {} : { budget }),
-    ...(step.deliverable ? { deliverable: ResultKind[step.deliverable.toUpperCase() as keyof typeof ResultKind] } : {}),
-    ...(step.profile ? { profile: ModelProfile[step.profile.toUpperCase() as keyof typeof ModelProfile] } : {}),
-    ...(step.branchId.trim() === '' ? {} : { branchId: step.branchId.trim() }),
+    strategy: old?.strategy === 'search' ? Strategy.SEARCH : undefined,
+    search: old?.search,
+    budget: toSubtreeBudget(step.budget),
+    // Undefined for an empty choice.
+    deliverable: ResultKind[step.deliverable.toUpperCase() as keyof typeof ResultKind],
+    profile: ModelProfile[step.profile.toUpperCase() as keyof typeof ModelProfile],
+    branchId: step.branchId.trim() || undefined,
   };
 }
 

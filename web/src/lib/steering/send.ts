@@ -12,7 +12,7 @@ const of = (outcome: CommandOutcome | undefined, forkRunId?: string): Outcome =>
 });
 
 /** Sends an action. With `validateOnly` nothing changes, and the outcome has a preview. */
-export async function send(runId: string, action: Action, sent: Sent, signal: AbortSignal): Promise<Outcome> {
+export async function send(runId: string, action: Action, sent: Sent, signal?: AbortSignal): Promise<Outcome> {
   const { kind, ...content } = action;
   const request = { runId, ...content, ...sent };
   switch (kind) {

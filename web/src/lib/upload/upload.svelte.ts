@@ -2,7 +2,7 @@
 // sent again; the gateway answers "unchanged" if it had arrived.
 
 import { ImportOutcome, type ImportFileResponse } from '../../gen/treeagent/v1/document_service_pb';
-import { documents, failure, projects, type Failure } from '../api/client';
+import { documents, failure, failureWords, projects, type Failure } from '../api/client';
 import { auth } from '../auth.svelte';
 import type { Named } from '../context-choice';
 import { RequestIds } from '../request-id';
@@ -103,8 +103,7 @@ export class Upload {
     try {
       this.project = project.id === '' ? await this.#create(project.name) : project;
     } catch (error) {
-      const why = failure(error);
-      auth.report(why);
+      const why = auth.caught(error);
       this.problem = why.detail === '' ? why.title : why.detail;
       this.phase = 'asking';
       return;
@@ -156,7 +155,7 @@ export class Upload {
           this.waiting = why;
           await this.#wait(tries, signal);
         } else if (why.kind === 'other') return this.#fail(path, why.detail);
-        else return this.cancel(`${why.title}: ${why.detail}`);
+        else return this.cancel(failureWords(why));
       }
     }
   }
