@@ -6,6 +6,7 @@ import { documents, failure, failureWords, projects, type Failure } from '../api
 import { auth } from '../auth.svelte';
 import type { Named } from '../context-choice';
 import { RequestIds } from '../request-id';
+import { pause } from '../stream/follow';
 import { told } from '../told.svelte';
 import { MOST_BYTES, type Left, type Pick, type Picked } from './pick';
 
@@ -26,18 +27,7 @@ export type Wait = (tries: number, signal: AbortSignal) => Promise<void>;
 
 const send: Send = (projectId, path, content, signal) => documents.importFile({ projectId, path, content }, { signal });
 
-const wait: Wait = (tries, signal) =>
-  new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      removeEventListener('online', end);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, WAIT_MS[Math.min(tries, WAIT_MS.length) - 1]);
-    addEventListener('online', end);
-    signal.addEventListener('abort', end);
-  });
+const wait: Wait = (tries, signal) => pause(WAIT_MS[Math.min(tries, WAIT_MS.length) - 1]!, signal);
 
 export interface Counts {
   found: number;
