@@ -251,7 +251,12 @@ describe('footnotes', () => {
     await panel.getByRole('link', { name: 'A long source' }).click();
     await page.getByText('The passage is marked below. It has not changed.').waitFor();
     const mark = page.getByTestId('source-panel').locator('mark');
-    expect(await mark.innerText()).toBe(QUOTE);
+    // What is out of view is not drawn, and has no text to read.
+    await until(
+      () => mark.innerText(),
+      (text) => text === QUOTE,
+      'the passage is in view',
+    );
     await drawn(page);
     expect(
       await mark.evaluate((element) => {

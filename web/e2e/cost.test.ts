@@ -102,7 +102,10 @@ describe('what a model with a price costs', () => {
     const cards = async (amounts: number[]): Promise<void> => {
       for (const [i, title] of [OBJECTIVE, ...PARTS].entries())
         await card(page, title).getByText(dollars(amounts[i]!), { exact: true }).waitFor();
-      await page.locator('header').getByText(dollars(amounts[0]!), { exact: true }).waitFor();
+      await page
+        .getByTestId('facts')
+        .filter({ hasText: dollars(amounts[0]!) })
+        .waitFor();
     };
     // Both wait for their last answer, and the cards show the cost until then.
     await cards([micros(TOKENS.plan) + before[0]! + before[1]!, ...before]);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { launch } from './browser';
 import { Gateway } from './gateway';
 import { aggregated, direct, executed, LanguageModel, plan } from './language-model';
-import { close, connection, open, treeItem, until } from './page';
+import { close, connection, details, open, treeItem, until } from './page';
 import { confirm, KEYBOARD, MOUSE, type Hand } from './steer';
 
 const step = (title: string) => ({
@@ -49,6 +49,12 @@ async function other(page: Page, ...known: string[]): Promise<string> {
     (id) => id !== '' && !known.includes(id),
     'the fork is opened',
   );
+}
+
+/** Waits for the end of a run, which shows the answer, and goes back to the graph. */
+async function inGraph(page: Page): Promise<void> {
+  await connection(page, 'ended');
+  await page.getByRole('button', { name: 'Graph', exact: true }).click();
 }
 
 /** The event after which both leaves are at work. */
@@ -94,13 +100,14 @@ describe.each(HANDS)('a person %s', (name, hand) => {
       /Re-runs 2 nodes, about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 1\./,
     );
     const fork = await other(page, run);
-    await connection(page, 'ended');
+    await inGraph(page);
     expect(calls().length).toBe(3);
     expect(calls()[2]).toContain(SEALS);
     await treeItem(page, /^South shore, Completed, executor, reopened/).waitFor();
     await treeItem(page, /^North shore, Completed, executor$/).waitFor();
 
     // Each leads to the other one.
+    await details(page);
     const origin = page.getByTestId('fork-of');
     await origin.getByRole('link', { name: objective }).waitFor();
     await origin.getByText(`after event ${ended.seq}`).waitFor();
@@ -120,13 +127,15 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await origin.waitFor();
     await hand.press(page, `[data-testid=fork-of] a[href^="/runs/${run}"]`);
     await page.waitForURL(`**/runs/${run}?seq=${ended.seq}`);
+    await details(page);
     await page.getByTestId('forks').getByRole('link', { name: 'With seals', exact: true }).waitFor();
     await hand.press(page, `[data-testid=forks] a[href="/runs/${fork}"]`);
+    await details(page);
     await page.getByTestId('fork-of').waitFor();
     await page.goBack();
 
     // A retry of a run that has ended.
-    await page.goto(`${gateway.url}/runs/${run}`);
+    await page.goto(`${gateway.url}/runs/${run}?view=graph`);
     await connection(page, 'ended');
     await hand.choose(page, /^North shore/);
     await hand.press(page, '[data-testid=node-commands] [data-command=retry]');
@@ -135,7 +144,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.keyboard.type('Begin at the pier.');
     expect(await confirm(page, hand)).toMatch(/Re-runs 2 nodes/);
     const retried = await other(page, run, fork);
-    await connection(page, 'ended');
+    await inGraph(page);
     await treeItem(page, /^North shore, Completed, executor, reopened/).waitFor();
     expect(calls().length).toBe(4);
     expect(calls()[3]).toContain('Begin at the pier.');
@@ -148,12 +157,12 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await page.getByRole('dialog').getByText(`up to event ${seq},`).waitFor();
     await confirm(page, hand);
     const early = await other(page, run, fork, retried);
-    await connection(page, 'ended');
+    await inGraph(page);
     await treeItem(page, /^South shore, Completed, executor$/).waitFor();
     expect(calls().length).toBe(6);
 
     // With a step more in a plan that is done.
-    await page.goto(`${gateway.url}/runs/${run}`);
+    await page.goto(`${gateway.url}/runs/${run}?view=graph`);
     await connection(page, 'ended');
     await hand.choose(page, /^Walk the island/);
     await hand.press(page, '[data-testid=node-commands] [data-command=plan]');
@@ -165,13 +174,15 @@ describe.each(HANDS)('a person %s', (name, hand) => {
       /about 3 calls \(1 plan, 1 execute, 1 aggregate\).*; reuses 2\. Shares the log up to event/,
     );
     const planned = await other(page, run, fork, retried, early);
-    await connection(page, 'ended');
+    await inGraph(page);
     await treeItem(page, /^South shore again, Completed, executor$/).waitFor();
     await treeItem(page, /^North shore, Completed, executor$/).waitFor();
     expect(calls().length).toBe(7);
 
     // The list has all forks of the run, and the run is what it was.
+    await details(page);
     await page.getByTestId('fork-of').getByRole('link', { name: objective }).click();
+    await details(page);
     await hand.press(page, `a[href="/runs?parent=${run}"]`);
     const rows = page.locator('[data-run-id]');
     await until(
@@ -188,6 +199,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     expect(await gateway.graph(run)).toEqual(ended);
     expect(await second.getByTestId('seq').getAttribute('data-seq')).toBe(String(ended.seq));
     await treeItem(second, /^South shore, Completed, executor$/).waitFor();
+    await details(second);
     await until(
       () => second.getByTestId('forks').getByRole('listitem').count(),
       (n) => n === 4,

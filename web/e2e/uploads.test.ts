@@ -36,6 +36,7 @@ afterAll(async () => {
 
 /** Drops files as the system does. */
 async function drop(page: Page, ...files: string[]): Promise<void> {
+  await page.locator('main').first().waitFor();
   const devtools = await page.context().newCDPSession(page);
   const data = { items: [], files, dragOperationsMask: 1 };
   for (const type of ['dragEnter', 'dragOver'] as const)

@@ -45,11 +45,26 @@ it('opens the home page with 170 KiB of files at most', async () => {
   await close(page);
 });
 
+it('opens an ended run, and its answer, with 170 KiB of files at most', async () => {
+  await gateway.cli('run', 'Be light', '--model', 'scripted:fanout=2,depth=1');
+  const { runId } = JSON.parse((await gateway.cli('runs', '-o', 'jsonl')).trim()) as { runId: string };
+  const { page, bytes } = await weighed();
+  // What reads Markdown is asked for last.
+  const last = page.waitForResponse(/markdown\.worker/);
+  await page.goto(`${gateway.url}/runs/${runId}`);
+  await (await last).finished();
+  await page.getByTestId('answer-facts').waitFor();
+  expect(bytes.files).toBeGreaterThan(100 * 1024);
+  expect(bytes.files).toBeLessThanOrEqual(170 * 1024);
+  await close(page);
+});
+
 it('opens an ended run of a thousand nodes, and its whole log, with a megabyte at most', async () => {
   const budgets = ['--max-nodes', '2000', '--max-steps-per-band', '10'];
   // Waits until the run has ended.
   await gateway.cli('run', 'Be heavy', '--model', 'scripted:fanout=10,depth=3,tools=2', ...budgets);
-  const { runId } = JSON.parse((await gateway.cli('runs', '-o', 'jsonl')).trim()) as { runId: string };
+  const [line = ''] = (await gateway.cli('runs', '-o', 'jsonl')).split('\n');
+  const { runId } = JSON.parse(line) as { runId: string };
   const graph = await gateway.graph(runId);
   expect([graph.status, graph.nodes.length]).toEqual(['completed', 1111]);
 

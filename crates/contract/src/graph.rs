@@ -42,6 +42,8 @@ pub trait GraphView {
     fn partial(&self) -> bool;
     /// Nodes in the graph.
     fn node_count(&self) -> u64;
+    /// Nodes that are completed, failed or cancelled.
+    fn ended_nodes(&self) -> u64;
     /// Sums over every role call that the run made itself.
     fn usage(&self) -> Usage;
     /// The models that answered in the run, the one that answered last at the end.

@@ -148,6 +148,9 @@ pub struct RunSummary {
     pub head_seq: u64,
     /// Nodes created so far.
     pub node_count: u64,
+    /// Those of them that have ended: completed, failed or cancelled. 0 if the run was last written by version 0.2.0.
+    #[serde(default)]
+    pub ended_nodes: u64,
     /// Sums over all its role calls; those of a fork are the calls since it forked.
     #[serde(default)]
     pub usage: Usage,

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use tree_agent_contract::event::{Event, EventBody, NodeCreated, NodeReopened, RunForked};
+use tree_agent_contract::event::{Event, EventBody, RunForked};
 use tree_agent_contract::graph::{
-    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTask, GraphTopic,
-    GraphView, ToolActivity, Usage,
+    GraphArtifact, GraphBand, GraphNode, GraphPlan, GraphSnapshot, GraphStep, GraphTopic, GraphView,
+    ToolActivity, Usage,
 };
-use tree_agent_contract::{
-    NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepId, StepStatus, Timestamp, limits,
-};
+use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, StepStatus, Timestamp};
 
 mod leases;
 mod models;
+mod node;
+use node::{decide, end, is_topic, reopen, step_mut, task, turn};
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,6 +107,8 @@ pub struct Graph {
     /// Of nodes that were reopened or were open at a fork: since when their use counts, and what it was then.
     counted_from: HashMap<usize, (Timestamp, Usage)>,
     nodes: Vec<GraphNode>,
+    /// How many of them have ended.
+    ended_nodes: u64,
     index: HashMap<NodeId, usize, BuildIdHasher>,
 }
 
@@ -126,6 +128,7 @@ impl Graph {
             models: Vec::new(),
             counted_from: HashMap::new(),
             nodes: Vec::new(),
+            ended_nodes: 0,
             index: HashMap::default(),
         }
     }
@@ -140,6 +143,7 @@ impl Graph {
             status: snapshot.status,
             partial: snapshot.partial,
             models: models::of(&snapshot.nodes),
+            ended_nodes: snapshot.nodes.iter().filter(|node| node.status.is_final()).count() as u64,
             nodes: snapshot.nodes,
             index,
             ..Self::new(snapshot.run_id)
@@ -302,7 +306,7 @@ impl Graph {
         let node = &mut self.nodes[at];
         match &event.body {
             EventBody::NodeStatusChanged(e) => {
-                node.status = e.status;
+                turn(node, &mut self.ended_nodes, e.status);
                 node.role = e.role;
                 node.message = e.message.clone();
                 if let Some(why) = &e.why {
@@ -319,13 +323,13 @@ impl Graph {
                 }
             }
             EventBody::NodeCompleted(e) => {
-                node.status = NodeStatus::Completed;
+                turn(node, &mut self.ended_nodes, NodeStatus::Completed);
                 node.outcome = Some(e.outcome);
                 node.message = None;
                 end(node, event.timestamp);
             }
             EventBody::NodeFailed(e) => {
-                node.status = NodeStatus::Failed;
+                turn(node, &mut self.ended_nodes, NodeStatus::Failed);
                 node.error = Some(e.error.clone());
                 node.message = None;
                 end(node, event.timestamp);
@@ -441,7 +445,7 @@ impl Graph {
             EventBody::NodeStopped(_) => node.stopped = true,
             EventBody::NodeReopened(e) => {
                 let had_ended = node.status.is_final();
-                reopen(node, e);
+                reopen(node, &mut self.ended_nodes, e);
                 if had_ended {
                     self.lease_anew(at, e, event.timestamp);
                 }
@@ -521,6 +525,10 @@ impl GraphView for Graph {
         self.nodes.len() as u64
     }
 
+    fn ended_nodes(&self) -> u64 {
+        self.ended_nodes
+    }
+
     fn usage(&self) -> Usage {
         self.usage()
     }
@@ -552,44 +560,4 @@ pub(crate) fn grow_gently<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 4).max(8));
     }
-}
-
-/// Topics of a guided search have a slug and stand in no band.
-fn is_topic(created: &NodeCreated) -> bool {
-    created.step_id.is_some() && created.band_index.is_none()
-}
-
-/// A task of homework has an iteration and a branch.
-fn task(created: &NodeCreated) -> Option<Box<GraphTask>> {
-    let (iteration, branch_id) = (created.iteration?, created.branch_id.clone()?);
-    Some(Box::new(GraphTask { iteration, branch_id }))
-}
-
-/// Keeps a decision about the node.
-fn decide(node: &mut GraphNode, why: String) {
-    if node.decisions.len() == limits::NODE_DECISIONS {
-        node.decisions.remove(0);
-    }
-    node.decisions.push(why);
-}
-
-/// The node goes on. What it returned in an earlier generation is in the log; the graph shows the latest one.
-/// A pause ends with its node.
-fn end(node: &mut GraphNode, at: Timestamp) {
-    (node.ended_at, node.paused, node.review) = (Some(at), false, None);
-}
-
-fn reopen(node: &mut GraphNode, e: &NodeReopened) {
-    node.generation = e.generation;
-    node.stopped = false;
-    node.status = NodeStatus::Waiting;
-    (node.outcome, node.error, node.message, node.ended_at) = (None, None, None, None);
-    if e.again {
-        (node.plan, node.result, node.verification, node.progress) = (None, None, None, None);
-        node.artifacts.clear();
-    }
-}
-
-fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {
-    node.plan.as_mut()?.bands.iter_mut().flat_map(|b| &mut b.steps).find(|s| s.step_id == *id)
 }

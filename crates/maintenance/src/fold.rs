@@ -123,6 +123,7 @@ impl Fold {
             partial: graph.partial(),
             error: None,
             node_count: graph.nodes().len() as u64,
+            ended_nodes: graph.ended_nodes(),
             usage: graph.usage(),
             models: graph.models().to_vec(),
             started_at: graph.started_at(),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prost::Message as _;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::RunForked;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{Event, RunId, RunSpec, RunStatus};
 use tree_agent_engine::Run;
 use tree_agent_fanout::{Fanout, Topic};
@@ -158,6 +159,7 @@ async fn plan(
         partial: graph.partial() && !goes_on,
         error: graph.error().filter(|_| !goes_on).map(str::to_owned),
         node_count: graph.nodes().len() as u64,
+        ended_nodes: graph.ended_nodes(),
         usage: Default::default(),
         models: Vec::new(),
         started_at: graph.started_at().map(|_| now),

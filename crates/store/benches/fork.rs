@@ -84,6 +84,7 @@ fn row(status: RunStatus) -> RunRow {
         partial: false,
         error: None,
         node_count: 1,
+        ended_nodes: 0,
         usage: Default::default(),
         models: Vec::new(),
         started_at: None,

@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Bool,
     Time,
     Json,
-    /// Sums of usage as JSON, in which an absent key is 0. The names of models beside them are not compared.
+    /// Sums of usage as JSON, in which an absent key is 0. What stands beside them is not compared.
     Usage,
     /// `uuid[]` in Postgres, a JSON list in SQLite.
     Uuids,

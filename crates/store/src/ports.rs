@@ -139,6 +139,8 @@ pub struct RunRow {
     pub error: Option<String>,
     /// Nodes created so far.
     pub node_count: u64,
+    /// Those of them that have ended. The number stands beside the sums in the column `usage`.
+    pub ended_nodes: u64,
     /// Sums over all its role calls; those of a fork are the calls since it forked.
     pub usage: Usage,
     /// The models that answered, the latest last. They stand beside the sums in the column `usage`.
@@ -156,11 +158,13 @@ pub(crate) struct UsageColumn {
     pub(crate) usage: Usage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) models: Vec<String>,
+    #[serde(default)]
+    pub(crate) ended_nodes: u64,
 }
 
 impl RunRow {
     pub(crate) fn usage_column(&self) -> UsageColumn {
-        UsageColumn { usage: self.usage, models: self.models.clone() }
+        UsageColumn { usage: self.usage, models: self.models.clone(), ended_nodes: self.ended_nodes }
     }
 }
 

@@ -24,17 +24,22 @@ impl Projection {
                     run_touched = true;
                     error = e.error();
                 }
-                EventBody::NodeCreated(_) => {
+                EventBody::NodeCreated(_) | EventBody::NodeCompleted(_) | EventBody::NodeFailed(_) => {
                     run_touched = true;
                     touched.insert(event.node_id, event.timestamp);
                 }
-                EventBody::NodeStatusChanged(_)
-                | EventBody::NodeCompleted(_)
-                | EventBody::NodeFailed(_)
-                | EventBody::ScratchpadLinked(_) => {
+                EventBody::NodeStatusChanged(e) => {
+                    run_touched |= e.status.is_final();
                     touched.insert(event.node_id, event.timestamp);
                 }
-                EventBody::UsageRecorded(_) | EventBody::ToolCallRequested(_) => run_touched = true,
+                EventBody::ScratchpadLinked(_) => {
+                    touched.insert(event.node_id, event.timestamp);
+                }
+                EventBody::UsageRecorded(_)
+                | EventBody::ToolCallRequested(_)
+                | EventBody::NodeReopened(_) => {
+                    run_touched = true;
+                }
                 // A fork of a run that has failed has failed, too.
                 EventBody::RunForked(_) => {
                     run_touched = true;
@@ -62,6 +67,7 @@ impl Projection {
                 partial: graph.partial(),
                 error,
                 node_count: graph.node_count(),
+                ended_nodes: graph.ended_nodes(),
                 usage: graph.usage(),
                 models: graph.models().to_vec(),
                 started_at: graph.started_at(),

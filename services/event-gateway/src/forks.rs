@@ -4,6 +4,7 @@ use tonic::Status;
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::event::RunForked;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{
     Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
     Strategy, Timestamp, limits,
@@ -319,6 +320,7 @@ async fn new_fork(
         partial: graph.partial() && !goes_on,
         error: graph.error().filter(|_| !goes_on).map(str::to_owned),
         node_count: graph.nodes().len() as u64,
+        ended_nodes: graph.ended_nodes(),
         usage: Default::default(),
         models: Vec::new(),
         started_at: graph.started_at().map(|_| now),

@@ -1,17 +1,11 @@
 // The expanded part of the tree as rows, in reading order.
 
 import type { Projection } from './projection/projection';
+import type { TreeEntry } from './tree-entry';
 
-export interface TreeRow {
+export interface TreeRow extends TreeEntry {
   /** The node's position in order of creation. */
   at: number;
-  id: string;
-  parentId: string | undefined;
-  /** 1-based index among its siblings. */
-  place: number;
-  siblings: number;
-  /** Undefined for a leaf. */
-  expanded?: boolean;
   /** With a filter: the row does not match and only leads to rows that do. */
   faded: boolean;
   /** Failed descendants that are collapsed. */
@@ -54,6 +48,7 @@ export function treeRows(
       at,
       id,
       parentId: shape.ids[shape.parents[at]!],
+      level: nodes[at]!.depth + 1,
       place,
       siblings,
       faded: matches !== undefined && !matches.has(at),

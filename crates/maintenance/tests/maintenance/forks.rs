@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tree_agent_contract::command::Action;
 use tree_agent_contract::event::RunForked;
+use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{Event, NodeId, RunId, RunSpec, Timestamp};
 use tree_agent_engine::Run;
 use tree_agent_maintenance::archive::{archive, prune, restore};
@@ -71,6 +72,7 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
             partial: graph.partial(),
             error: graph.error().map(str::to_owned),
             node_count: graph.nodes().len() as u64,
+            ended_nodes: graph.ended_nodes(),
             usage: Default::default(),
             models: Vec::new(),
             started_at: graph.started_at().map(|_| now),

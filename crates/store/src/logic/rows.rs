@@ -60,7 +60,7 @@ pub(crate) fn run_summary(row: &impl Record) -> Result<RunSummary, StoreError> {
         })),
         None => None,
     };
-    let UsageColumn { usage, models } = row.json(10, || format!("the usage of run {run_id}"))?;
+    let UsageColumn { usage, models, ended_nodes } = row.json(10, || format!("the usage of run {run_id}"))?;
     Ok(RunSummary {
         run_id,
         spec: row.json(1, || format!("the spec of run {run_id}"))?,
@@ -76,6 +76,7 @@ pub(crate) fn run_summary(row: &impl Record) -> Result<RunSummary, StoreError> {
         ended_at: row.time_opt(12)?,
         usage,
         models,
+        ended_nodes,
         fork,
     })
 }

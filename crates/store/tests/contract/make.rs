@@ -96,6 +96,7 @@ pub fn run_row(status: RunStatus) -> RunRow {
         partial: false,
         error: None,
         node_count: 1,
+        ended_nodes: 0,
         usage: Usage::default(),
         models: Vec::new(),
         started_at: None,

@@ -72,6 +72,7 @@ pub async fn creating_writes_the_run_with_its_events(f: Fixture) {
         root_node_id: NodeId::root(run.run_id),
         head_seq: 2,
         node_count: 1,
+        ended_nodes: 0,
         usage: Usage::default(),
         models: Vec::new(),
         error: None,

@@ -1,4 +1,4 @@
-// The dialogs of commands, which are loaded together when the first of them is opened.
+// The dialogs of commands, by kind.
 
 export { default as budget } from './BudgetDialog.svelte';
 export { default as fork } from './ForkDialog.svelte';

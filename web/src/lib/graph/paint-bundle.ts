@@ -114,7 +114,8 @@ function drawDots(
     most = Math.max(0, most - Math.ceil((width + 4) / step));
     rest = `+${short(total - most)} more`;
   }
-  const top = box.y + (rows === 1 ? (box.height - size) / 2 : 0);
+  const used = Math.min(rows, Math.ceil(total / across));
+  const top = box.y + (box.height - used * step + step - size) / 2;
   let n = 0;
   for (const status of ORDER) {
     let count = scene.tally(at, status) - (status === own ? 1 : 0);

@@ -166,10 +166,10 @@ export function drawLines(
     const whole = line.map((run) => run.text).join('');
     if (RIGHT_TO_LEFT.test(whole)) {
       // The browser orders the words, so the line is one text.
-      ctx.direction = 'rtl';
+      [ctx.direction, ctx.textAlign] = ['rtl', 'right'];
       ctx.fillStyle = color;
       ctx.fillText(whole, at.x + Math.min(at.room, widthOf(ctx, whole)), y);
-      ctx.direction = 'ltr';
+      [ctx.direction, ctx.textAlign] = ['ltr', 'left'];
       continue;
     }
     let x = at.x;

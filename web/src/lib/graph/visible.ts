@@ -14,7 +14,7 @@ export const CHIP_PX = 14;
 const BUNDLE_PX = 17;
 /** The maximum width of a bundle. */
 const WIDEST_PX = 640;
-/** A node with room below it is drawn at least this high. */
+/** A parent is drawn so high, if there is room above its next sibling. */
 const PARENT_PX = 24;
 /** The space around a family that stands as a grid, in world units. */
 const AROUND = 12;
@@ -67,14 +67,16 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
     Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.columns[at]!) * COLUMN * camera.kx);
   /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
-  const high = (at: number): number =>
-    scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2)) : leaf;
-  const stack = [0];
+  const high = (at: number, below?: number): number => {
+    const last = below === undefined || below >= scene.count;
+    const room = last ? Infinity : camera.k * (scene.y[below]! - scene.y[at]!) - 2;
+    return scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2, room)) : leaf;
+  };
+  const stack = [{ at: 0, height: high(0) }];
   while (stack.length > 0) {
-    const at = stack.pop()!;
+    const { at, height } = stack.pop()!;
     const y = camera.y(scene.y[at]!);
     const x = camera.x(scene.xs[at]!);
-    const height = high(at);
     const above = Math.min(y, camera.y(scene.top[at]!));
     const below = Math.max(y, camera.y(scene.bottom[at]!)) + height;
     if (below < -40 || above > size.height + 40 || x > size.width) continue;
@@ -93,10 +95,11 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
     for (let c = kids.length - 1; c >= 0; c--) {
       const child = kids[c]!;
       if (child >= scene.count || scene.open[child] === 0) continue;
-      stack.push(child);
+      const height = high(child, kids[c + 1]);
+      stack.push({ at: child, height });
       if (scene.grids[at]! > 0) continue;
       link.x2 = camera.x(scene.xs[child]!);
-      const cy = camera.y(scene.y[child]!) + high(child) / 2;
+      const cy = camera.y(scene.y[child]!) + height / 2;
       // Clip edges that end outside the screen.
       if (cy < -2000 || (cy > size.height + 2000 && link.ys.length > 0)) continue;
       link.ys.push(cy);

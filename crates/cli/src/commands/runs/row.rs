@@ -64,13 +64,17 @@ pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal
         [] => run.spec.model.clone(),
         models => models.join(", "),
     };
+    let nodes = match run.status.is_final() {
+        true => grouped(run.node_count),
+        false => format!("{}/{}", grouped(run.ended_nodes), grouped(run.node_count)),
+    };
     let title = if run.spec.display_name.is_empty() { &run.spec.objective } else { &run.spec.display_name };
     vec![
         Cell::new(if is_terminal { short(&id) } else { id }, Paint::Bold),
         Cell::new(format!("{icon} {}{partial}", run.status), paint),
         Cell::new(ago(run.created_at, now), Paint::Dim),
         Cell::plain(took.unwrap_or_else(|| "-".to_owned())),
-        Cell::plain(grouped(run.node_count)),
+        Cell::plain(nodes),
         Cell::plain(dollars(run.usage.cost_micros)),
         Cell::plain(model),
         Cell::plain(names.context(run)),
@@ -115,6 +119,7 @@ mod tests {
             root_node_id: NodeId::root(run_id),
             head_seq: 42,
             node_count: 12,
+            ended_nodes: 9,
             usage: tree_agent_contract::graph::Usage { cost_micros: 12_345, ..Default::default() },
             models: Vec::new(),
             error: None,
@@ -128,6 +133,9 @@ mod tests {
         let mut table = Table::new(HEADERS);
         table.push(cells(&run, &names, at(3_600), true));
         table.push(cells(&RunSummary { started_at: None, ..run.clone() }, &names, at(3_600), false));
+        let running =
+            RunSummary { status: RunStatus::Running, partial: false, ended_at: None, ..run.clone() };
+        table.push(cells(&running, &names, at(90), true));
         let lines = table.render(Palette { colour: false }, 200);
         let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
         let rest = "✓ completed (partial) 1h ago";
@@ -138,6 +146,7 @@ mod tests {
                 "ID STATUS CREATED DURATION NODES COST MODEL CONTEXT OBJECTIVE".to_owned(),
                 format!("6c1d2e4b {rest} 1m02s {about}"),
                 format!("{run_id} {rest} - {about}"),
+                format!("6c1d2e4b ▶ running 1m ago 1m22s 9/{about}"),
             ]
         );
         let everywhere = RunSpec { read_only: true, ..RunSpec::new("why?") };

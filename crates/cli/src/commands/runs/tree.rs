@@ -60,6 +60,7 @@ mod tests {
             root_node_id: NodeId::root(id(1)),
             head_seq: 9,
             node_count: 1,
+            ended_nodes: 0,
             usage: Default::default(),
             models: Vec::new(),
             error: None,

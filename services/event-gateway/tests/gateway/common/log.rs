@@ -75,6 +75,7 @@ impl Log {
             partial: false,
             error: None,
             node_count: 1,
+            ended_nodes: 0,
             usage: Default::default(),
             models: Vec::new(),
             started_at: None,

@@ -157,6 +157,7 @@ impl Fake {
             root_node_id: NodeId::root(run_id()),
             head_seq: graph.seq(),
             node_count: graph.nodes().len() as u64,
+            ended_nodes: 0,
             usage: graph.usage(),
             models: graph.models().to_vec(),
             error: None,
