@@ -29,19 +29,13 @@ const send: Send = (projectId, path, content, signal) => documents.importFile({ 
 
 const wait: Wait = (tries, signal) => pause(WAIT_MS[Math.min(tries, WAIT_MS.length) - 1]!, signal);
 
-export interface Counts {
-  found: number;
-  created: number;
-  replaced: number;
-  unchanged: number;
-  left: number;
-}
+const NOTHING = { found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 };
 
 export class Upload {
   readonly name: string;
   phase = $state<Phase>('listing');
   project = $state.raw<Named | undefined>();
-  counts = $state.raw<Counts>({ found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 });
+  counts = $state.raw(NOTHING);
   /** Why nothing is sent now, although there is something to send. */
   waiting = $state.raw<Failure | undefined>();
   /** Why it ended early, or cannot begin. */
@@ -49,7 +43,7 @@ export class Upload {
   /** Each file and folder that is left out. It grows; `counts` says when. */
   readonly left: Left[] = [];
   readonly #files: Picked[] = [];
-  readonly #now: Counts = { found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 };
+  readonly #now = { ...NOTHING };
   readonly #abort = new AbortController();
   readonly #requestIds = new RequestIds();
   readonly #send: Send;
