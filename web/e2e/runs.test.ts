@@ -163,6 +163,8 @@ describe('the list of runs', () => {
     const row = page.locator(`[data-run-id="${slow}"]`);
     await row.waitFor();
     expect(['queued', 'running']).toContain(await row.getAttribute('data-status'));
+    // Both parts have ended, and are put together.
+    await row.getByTestId('row-progress').filter({ hasText: '2/3' }).waitFor();
     await until(
       () => row.getAttribute('data-status'),
       (s) => s === 'completed',

@@ -147,6 +147,7 @@ describe.each(HANDS)('a person %s', (name, hand) => {
     await hand.choose(page, /^Walk around the island/);
     await hand.press(page, '[data-testid=node-commands] [data-command=plan]');
     const dialog = page.getByRole('dialog', { name: 'Edit the plan' });
+    await dialog.waitFor();
     expect(await dialog.locator('[data-locked=true]').allInnerTexts()).toEqual([
       expect.stringContaining('North shore'),
       expect.stringContaining('South shore'),
