@@ -2,6 +2,7 @@
 
 import { Scope, type RunContext } from '../gen/treeagent/v1/common_pb';
 import type { Project } from '../gen/treeagent/v1/project_service_pb';
+import { load, save } from './storage';
 
 export interface Named {
   id: string;
@@ -21,7 +22,6 @@ export const MOST_PROJECTS = 32;
 
 /** Contexts that are offered again. */
 const MOST = { recent: 4, pinned: 12 };
-const KEYS = { recent: 'tree-agent.recent-contexts', pinned: 'tree-agent.pinned-contexts' };
 
 export const GLOBAL: Choice = { kind: 'global', projects: [] };
 
@@ -57,23 +57,14 @@ type Kept = 'recent' | 'pinned';
 
 /** The ids of the projects of the contexts that this browser keeps: the latest first, or in the order of pinning. */
 export function keptIds(kind: Kept): string[][] {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(KEYS[kind]) ?? '[]');
-    const isIds = (ids: unknown): ids is string[] =>
-      Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === 'string');
-    return Array.isArray(stored) ? stored.filter(isIds).slice(0, MOST[kind]) : [];
-  } catch {
-    return [];
-  }
+  const stored = load<unknown>(`${kind}-contexts`, 'localStorage');
+  const isIds = (ids: unknown): ids is string[] =>
+    Array.isArray(ids) && ids.length > 0 && ids.every((id) => typeof id === 'string');
+  return Array.isArray(stored) ? stored.filter(isIds).slice(0, MOST[kind]) : [];
 }
 
-function keep(kind: Kept, contexts: string[][]): void {
-  try {
-    localStorage.setItem(KEYS[kind], JSON.stringify(contexts.slice(0, MOST[kind])));
-  } catch {
-    // The storage is full or forbidden: it is only not offered again.
-  }
-}
+const keep = (kind: Kept, contexts: string[][]): void =>
+  save(`${kind}-contexts`, contexts.slice(0, MOST[kind]), 'localStorage');
 
 /** The same projects have the same key, in whatever order. */
 export const keyOf = (ids: readonly string[]): string => ids.toSorted().join();

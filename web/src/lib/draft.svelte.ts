@@ -7,49 +7,36 @@ import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_p
 import { runs } from './api/client';
 import { Attempt } from './attempt.svelte';
 import { checkLimit, strategyLimits, textsOf, toBudgets, type LimitTexts } from './budgets';
-import { GLOBAL, isWhole, noteRecent, toRequest, type Choice, type Named } from './context-choice';
-import { checkLabels, labelText, toLabels } from './labels';
+import { GLOBAL, isWhole, noteRecent, toRequest, type Named } from './context-choice';
+import { checkLabels, labelWords, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
 import { checkName, checkObjective, notStarted } from './new-run';
 import { RequestIds } from './request-id';
 import { router } from './router.svelte';
 import { toChoice } from './run-context';
-import { defaultOptions, fromSearch, searchProblems, toSearch, type SearchOptions } from './search-options';
+import { defaultOptions, fromSearch, searchProblems, toSearch } from './search-options';
 import { serverInfo, strategies } from './server-info';
 import { load, save } from './storage';
 
 const KEY = 'draft';
 const AFTER_CHANGE_MS = 250;
 
-interface Fields {
-  objective: string;
-  strategy: Strategy;
-  choice: Choice;
-  model: string;
-  displayName: string;
-  labels: string;
-  budgets: LimitTexts;
-  readOnly: boolean;
-  verified: boolean;
-  reviewed: boolean;
-  keepsPrompts: boolean;
-  search: SearchOptions;
-}
-
-const empty = (): Fields => ({
+const empty = () => ({
   objective: '',
-  strategy: Strategy.TREE,
+  strategy: Strategy.TREE as Strategy,
   choice: GLOBAL,
   model: '',
   displayName: '',
   labels: '',
-  budgets: {},
+  budgets: {} as LimitTexts,
   readOnly: false,
   verified: true,
   reviewed: false,
   keepsPrompts: false,
   search: defaultOptions(),
 });
+
+type Fields = ReturnType<typeof empty>;
 
 class Draft {
   fields = $state<Fields>({ ...empty(), ...load<Fields>(KEY) });
@@ -171,9 +158,7 @@ async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Prom
     choice: await toChoice(run.context),
     model: run.model,
     displayName: run.displayName,
-    labels: Object.entries(run.labels)
-      .map(([key, value]) => labelText(key, value))
-      .join(', '),
+    labels: labelWords(run.labels).join(', '),
     budgets: textsOf(strategyLimits(run.strategy), run.budgets, defaults),
     readOnly: run.readOnly,
     // The server does not verify what rules answer, so such a run does not say what was chosen.

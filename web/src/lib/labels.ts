@@ -14,8 +14,9 @@ export function toLabels(text: string): Record<string, string> {
   return Object.fromEntries(labelTexts(text).map(split));
 }
 
-/** One label as it is shown and searched for. */
-export const labelText = (key: string, value: string): string => (value === '' ? key : `${key}=${value}`);
+/** Labels of a run, as they are shown. */
+export const labelWords = (labels: Record<string, string>): string[] =>
+  Object.entries(labels).map(([key, value]) => (value === '' ? key : `${key}=${value}`));
 
 /** What is wrong with the labels that were written; empty when nothing is. */
 export function checkLabels(text: string): string {

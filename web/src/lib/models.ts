@@ -6,18 +6,13 @@ import { models } from './api/client';
 /** Needs no settings, so every server has it. */
 const ALWAYS = { name: 'offline', description: 'Rules, no language model' };
 
-export interface Suggestion {
-  name: string;
-  description: string;
-}
-
 /** Undefined when the server does not say which models it has. */
 export function listModels(): Promise<ListModelsResponse | undefined> {
   return models.listModels({}).catch(() => undefined);
 }
 
 /** The models to choose from: those that can be used now. */
-export function suggestions(list: ListModelsResponse | undefined): Suggestion[] {
+export function suggestions(list: ListModelsResponse | undefined): Pick<Model, 'name' | 'description'>[] {
   if (list === undefined) return [ALWAYS];
   return list.models
     .filter((model) => model.usable && !isPattern(model))

@@ -4,7 +4,29 @@
 import type { Run } from '../gen/treeagent/v1/run_service_pb';
 import { strategy, time, took, usage } from './projection/wire';
 
-export const COLUMNS = [
+/** What answered says more than what was asked for, such as `llm`. */
+export const modelOf = (run: Run): string => (run.models.length > 0 ? run.models.join(', ') : run.model);
+export const titleOf = (run: Run): string => run.displayName || run.objective;
+export function tokensOf(run: Run): number {
+  const { inputTokens, outputTokens } = usage(run.usage);
+  return inputTokens + outputTokens;
+}
+
+/** The columns, and by what each is sorted. */
+const SORTED_BY = {
+  status: (run: Run) => run.status,
+  question: (run: Run) => titleOf(run).toLowerCase(),
+  context: (run: Run) => run.context?.projectIds.join() ?? '',
+  strategy: (run: Run) => strategy(run.strategy),
+  model: (run: Run) => modelOf(run).toLowerCase(),
+  duration: (run: Run, now: number) => took(run, now) ?? -1,
+  tokens: tokensOf,
+  cost: (run: Run) => usage(run.usage).costMicros,
+  started: (run: Run) => time(run.createdAt),
+};
+export type Column = keyof typeof SORTED_BY;
+
+export const COLUMNS: { key: Column; label: string }[] = [
   { key: 'status', label: 'Status' },
   { key: 'question', label: 'Question' },
   { key: 'context', label: 'Context' },
@@ -14,8 +36,7 @@ export const COLUMNS = [
   { key: 'tokens', label: 'Tokens' },
   { key: 'cost', label: 'Cost' },
   { key: 'started', label: 'Started' },
-] as const;
-export type Column = (typeof COLUMNS)[number]['key'];
+];
 
 /** An order: by a column, ascending or not. */
 export interface Order {
@@ -41,43 +62,12 @@ export function clicked(order: Order, by: Column): Order {
   return { by, down: ['duration', 'tokens', 'cost', 'started'].includes(by) };
 }
 
-/** What answered says more than what was asked for, such as `llm`. */
-export const modelOf = (run: Run): string => (run.models.length > 0 ? run.models.join(', ') : run.model);
-export const titleOf = (run: Run): string => run.displayName || run.objective;
-export function tokensOf(run: Run): number {
-  const { inputTokens, outputTokens } = usage(run.usage);
-  return inputTokens + outputTokens;
-}
-
-function value(run: Run, by: Column, now: number): string | number {
-  switch (by) {
-    case 'status':
-      return run.status;
-    case 'question':
-      return titleOf(run).toLowerCase();
-    case 'context':
-      return run.context?.projectIds.join() ?? '';
-    case 'strategy':
-      return strategy(run.strategy);
-    case 'model':
-      return modelOf(run).toLowerCase();
-    case 'duration':
-      return took(run, now) ?? -1;
-    case 'tokens':
-      return tokensOf(run);
-    case 'cost':
-      return usage(run.usage).costMicros;
-    case 'started':
-      return time(run.createdAt);
-  }
-}
-
 /** The runs in an order; those that are equal stay as they are. */
 export function sorted(runs: readonly Run[], { by, down }: Order, now: number): Run[] {
   if (by === NEWEST.by && down === NEWEST.down) return [...runs];
   const sign = down ? -1 : 1;
   return runs
-    .map((run) => ({ run, key: value(run, by, now) }))
+    .map((run) => ({ run, key: SORTED_BY[by](run, now) }))
     .sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : 0))
     .map(({ run }) => run);
 }

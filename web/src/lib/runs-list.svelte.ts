@@ -4,7 +4,8 @@ import type { Run, WatchRunsResponse } from '../gen/treeagent/v1/run_service_pb'
 import { failure, runs, type Failure } from './api/client';
 import { auth } from './auth.svelte';
 import type { RunFilter } from './run-filter';
-import { followRuns, NewestRuns } from './stream/runs';
+import { follow } from './stream/follow';
+import { NewestRuns } from './stream/runs';
 
 const PAGE = 25;
 
@@ -35,11 +36,28 @@ export class RunsList {
     this.#closed = closed;
     this.page = 1;
     this.#tokens = [];
-    const broken = (why: Failure): void => this.#failed(why);
-    void followRuns(
-      (request, signal) => runs.watchRuns({ ...filter, ...request }, { signal }),
-      newest,
-      { message: (message) => this.#message(message), lost: broken, failed: broken },
+    void follow<WatchRunsResponse>(
+      {
+        ends: false,
+        open: (signal) => {
+          newest.begin();
+          const { pageSize, resumeToken } = newest;
+          return runs.watchRuns({ ...filter, pageSize, resumeToken }, { signal });
+        },
+        take: (message) => {
+          const again = newest.take(message);
+          this.#message(message.message);
+          return again;
+        },
+        lost: (why) => this.#failed(why),
+        failed: (why) => {
+          // A server that was replaced may not know the token any more.
+          const stale = why.kind === 'invalid' && newest.resumeToken !== '';
+          newest.resumeToken = '';
+          if (!stale) this.#failed(why);
+          return stale;
+        },
+      },
       closed.signal,
     );
     return () => closed.abort();

@@ -29,22 +29,10 @@ export const PICKERS = [
   { value: PickerPolicy.BEST_FIRST, label: 'Best score first', hint: 'The topic that promises the most' },
 ];
 
-export interface SearchOptions {
-  concurrency: string;
-  maxDepth: string;
-  picker: PickerPolicy;
-  synthesis: boolean;
-  root: string;
-  document: string;
-  children: string;
-  pickerPrompt: string;
-  schema: string;
-}
-
-export const defaultOptions = (): SearchOptions => ({
+export const defaultOptions = () => ({
   concurrency: '',
   maxDepth: '',
-  picker: PickerPolicy.LLM,
+  picker: PickerPolicy.LLM as PickerPolicy,
   synthesis: true,
   root: '',
   document: '',
@@ -52,6 +40,8 @@ export const defaultOptions = (): SearchOptions => ({
   pickerPrompt: '',
   schema: '',
 });
+
+export type SearchOptions = ReturnType<typeof defaultOptions>;
 
 const PROMPT_BYTES = 65_536;
 

@@ -23,27 +23,18 @@ const TITLES: Record<FailureKind, string> = {
   other: 'Something went wrong',
 };
 
-function kindOf(code: Code): FailureKind {
-  switch (code) {
-    case Code.NotFound:
-      return 'missing';
-    case Code.PermissionDenied:
-      return 'denied';
-    case Code.Unauthenticated:
-      return 'signed-out';
-    case Code.Unavailable:
-    case Code.DeadlineExceeded:
-      return 'offline';
-    case Code.InvalidArgument:
-    case Code.OutOfRange:
-    case Code.AlreadyExists:
-    case Code.FailedPrecondition:
-    case Code.Unimplemented:
-      return 'invalid';
-    default:
-      return 'other';
-  }
-}
+const KINDS: Partial<Record<Code, FailureKind>> = {
+  [Code.NotFound]: 'missing',
+  [Code.PermissionDenied]: 'denied',
+  [Code.Unauthenticated]: 'signed-out',
+  [Code.Unavailable]: 'offline',
+  [Code.DeadlineExceeded]: 'offline',
+  [Code.InvalidArgument]: 'invalid',
+  [Code.OutOfRange]: 'invalid',
+  [Code.AlreadyExists]: 'invalid',
+  [Code.FailedPrecondition]: 'invalid',
+  [Code.Unimplemented]: 'invalid',
+};
 
 /** What happened, with what the server said. */
 export const failureWords = ({ title, detail }: Failure): string => (detail === '' ? title : `${title}: ${detail}`);
@@ -53,7 +44,7 @@ export function failure(error: unknown): Failure {
   // When no answer arrives, or only part of one, the cause is an error of the browser and there is no code of the
   // server.
   const lost = e.code === Code.Unknown && e.cause !== undefined;
-  const kind = lost ? 'offline' : kindOf(e.code);
+  const kind = lost ? 'offline' : (KINDS[e.code] ?? 'other');
   const field = /^([a-z_]+(?:\[\d+\])?(?:\.[A-Za-z_]+(?:\[\d+\])?)*)(?![\w[])/.exec(e.rawMessage)?.[1];
   return { kind, title: TITLES[kind], detail: e.rawMessage, ...(kind === 'invalid' && field ? { field } : {}) };
 }

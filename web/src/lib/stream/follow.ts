@@ -108,9 +108,17 @@ function shown(signal: AbortSignal): Promise<void> {
   });
 }
 
-function pause(ms: number, signal: AbortSignal): Promise<void> {
+/** Waits, but not longer than until the browser is online again or the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()));
+    const end = (): void => {
+      clearTimeout(timer);
+      removeEventListener('online', end);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    addEventListener('online', end);
+    signal.addEventListener('abort', end);
   });
 }

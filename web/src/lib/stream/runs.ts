@@ -1,8 +1,6 @@
 // The newest runs, kept up to date by WatchRuns.
 
 import type { Run, WatchRunsResponse } from '../../gen/treeagent/v1/run_service_pb';
-import type { Failure } from '../api/failure';
-import { follow } from './follow';
 
 /** The newest runs that match the filters of a stream. */
 export class NewestRuns {
@@ -108,50 +106,4 @@ function isNewer(a: Run, b: Run): boolean {
   if (s?.seconds !== t?.seconds) return (s?.seconds ?? 0n) > (t?.seconds ?? 0n);
   if (s?.nanos !== t?.nanos) return (s?.nanos ?? 0) > (t?.nanos ?? 0);
   return a.runId > b.runId;
-}
-
-export type OpenRuns = (
-  request: { pageSize: number; resumeToken: string },
-  signal: AbortSignal,
-) => AsyncIterable<WatchRunsResponse>;
-
-export interface RunsReader {
-  /** After a message; the list may have changed. */
-  message(message: WatchRunsResponse['message']): void;
-  /** The stream broke, and is opened again by itself. */
-  lost(why: Failure): void;
-  /** Trying again would not help. */
-  failed(why: Failure): void;
-}
-
-/** Keeps `newest` up to date until the signal aborts. */
-export async function followRuns(
-  open: OpenRuns,
-  newest: NewestRuns,
-  to: RunsReader,
-  signal: AbortSignal,
-): Promise<void> {
-  await follow<WatchRunsResponse>(
-    {
-      ends: false,
-      open: (attempt) => {
-        newest.begin();
-        return open({ pageSize: newest.pageSize, resumeToken: newest.resumeToken }, attempt);
-      },
-      take: (message) => {
-        const again = newest.take(message);
-        to.message(message.message);
-        return again;
-      },
-      lost: (why) => to.lost(why),
-      failed: (why) => {
-        // A server that was replaced may not know the token any more.
-        const stale = why.kind === 'invalid' && newest.resumeToken !== '';
-        newest.resumeToken = '';
-        if (!stale) to.failed(why);
-        return stale;
-      },
-    },
-    signal,
-  );
 }

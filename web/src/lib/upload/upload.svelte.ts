@@ -6,6 +6,7 @@ import { documents, failure, failureWords, projects, type Failure } from '../api
 import { auth } from '../auth.svelte';
 import type { Named } from '../context-choice';
 import { RequestIds } from '../request-id';
+import { pause } from '../stream/follow';
 import { told } from '../told.svelte';
 import { MOST_BYTES, type Left, type Pick, type Picked } from './pick';
 
@@ -26,32 +27,15 @@ export type Wait = (tries: number, signal: AbortSignal) => Promise<void>;
 
 const send: Send = (projectId, path, content, signal) => documents.importFile({ projectId, path, content }, { signal });
 
-const wait: Wait = (tries, signal) =>
-  new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      removeEventListener('online', end);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, WAIT_MS[Math.min(tries, WAIT_MS.length) - 1]);
-    addEventListener('online', end);
-    signal.addEventListener('abort', end);
-  });
+const wait: Wait = (tries, signal) => pause(WAIT_MS[Math.min(tries, WAIT_MS.length) - 1]!, signal);
 
-export interface Counts {
-  found: number;
-  created: number;
-  replaced: number;
-  unchanged: number;
-  left: number;
-}
+const NOTHING = { found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 };
 
 export class Upload {
   readonly name: string;
   phase = $state<Phase>('listing');
   project = $state.raw<Named | undefined>();
-  counts = $state.raw<Counts>({ found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 });
+  counts = $state.raw(NOTHING);
   /** Why nothing is sent now, although there is something to send. */
   waiting = $state.raw<Failure | undefined>();
   /** Why it ended early, or cannot begin. */
@@ -59,7 +43,7 @@ export class Upload {
   /** Each file and folder that is left out. It grows; `counts` says when. */
   readonly left: Left[] = [];
   readonly #files: Picked[] = [];
-  readonly #now: Counts = { found: 0, created: 0, replaced: 0, unchanged: 0, left: 0 };
+  readonly #now = { ...NOTHING };
   readonly #abort = new AbortController();
   readonly #requestIds = new RequestIds();
   readonly #send: Send;
