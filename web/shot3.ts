@@ -8,7 +8,11 @@ export async function main(): Promise<void> {
   const mock = new MockGateway();
   const [browser, url] = await Promise.all([launch(), mock.listen(), gateway.start()]);
   const id = await gateway.run('How fast is it', 'scripted:fanout=5,depth=2');
-  await until(() => gateway.graph(id), (g) => g.status === 'completed', 'ends');
+  await until(
+    () => gateway.graph(id),
+    (g) => g.status === 'completed',
+    'ends',
+  );
   for (let i = 0; i < 5; i++) {
     const page = await (await browser.newContext({ viewport: { width: 1440, height: 900 } })).newPage();
     await page.goto(gateway.url);
@@ -33,16 +37,35 @@ export async function main(): Promise<void> {
     const box = (await page.getByTestId('graph').boundingBox())!;
     await page.mouse.move(box.x + 500, box.y + 400);
     await page.mouse.down();
-    const frames = page.evaluate(() => new Promise<number[]>((resolve) => {
-      const all: number[] = [];
-      let last = performance.now();
-      const tick = (now: number) => { all.push(now - last); last = now; if (all.length < 120) requestAnimationFrame(tick); else resolve(all); };
-      requestAnimationFrame(tick);
-    }));
-    for (let i = 0; i < 110; i++) { await page.mouse.move(box.x + 500 + 3 * i, box.y + 400 - 2 * i); await new Promise((r) => setTimeout(r, 12)); }
+    const frames = page.evaluate(
+      () =>
+        new Promise<number[]>((resolve) => {
+          const all: number[] = [];
+          let last = performance.now();
+          const tick = (now: number) => {
+            all.push(now - last);
+            last = now;
+            if (all.length < 120) requestAnimationFrame(tick);
+            else resolve(all);
+          };
+          requestAnimationFrame(tick);
+        }),
+    );
+    for (let i = 0; i < 110; i++) {
+      await page.mouse.move(box.x + 500 + 3 * i, box.y + 400 - 2 * i);
+      await new Promise((r) => setTimeout(r, 12));
+    }
     await page.mouse.up();
     const all = (await frames).slice(5).sort((a, b) => a - b);
-    console.log(zoomed ? 'near' : 'whole', 'frames p50', all[Math.floor(all.length / 2)]!.toFixed(1), 'p95', all[Math.floor(all.length * 0.95)]!.toFixed(1));
+    console.log(
+      zoomed ? 'near' : 'whole',
+      'frames p50',
+      all[Math.floor(all.length / 2)]!.toFixed(1),
+      'p95',
+      all[Math.floor(all.length * 0.95)]!.toFixed(1),
+    );
   }
-  await browser.close(); await mock.close(); await gateway.stop();
+  await browser.close();
+  await mock.close();
+  await gateway.stop();
 }
