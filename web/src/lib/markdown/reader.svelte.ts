@@ -5,7 +5,7 @@ import { Notes, type Note } from './notes';
 import { slices, type Slice } from './slices';
 
 /** The parser may take so long for one slice: fifty times what it needs on a machine with nothing else to do. */
-const DEADLINE_MS = 5000;
+const DEADLINE_MS = 3000;
 
 export interface Part extends Slice {
   /** Absent if the parser did not finish. Then the text is shown as it is. */
