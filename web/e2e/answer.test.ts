@@ -218,7 +218,7 @@ describe('the answer of a run', () => {
   });
 
   it('that takes the parser too long is shown as it is', async () => {
-    const hostile = `${'*_'.repeat(8000)}a${'_*'.repeat(7900)}`;
+    const hostile = `${'*_'.repeat(14000)}a${'_*'.repeat(13900)}`;
     const page = await open(browser, answered(300, `# What is it?\n\nBefore.\n\n${hostile}\n`));
     await page.locator('.unread').getByText('Before.').waitFor();
     // The next text is read as ever.

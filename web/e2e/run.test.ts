@@ -100,7 +100,7 @@ describe('the node panel', () => {
     await treeItem(page, 's0.s0,').click();
     const panel = page.getByTestId('node-panel');
     await panel.getByText('Parent and children', { exact: true }).waitFor();
-    for (const text of ['Completed', 'E · Executor', 'Band 1, step 1', 'Depth 2'])
+    for (const text of ['Completed', 'Executor', 'Step 1', 'Depth 2'])
       await panel.getByText(text, { exact: true }).first().waitFor();
     await panel.getByText('TOOL: list_documents [OK]').waitFor();
     const id = (await panel.getAttribute('data-panel-node'))!;

@@ -14,6 +14,7 @@ const ORDER: &[&str] = &[
     "graph",
     "graph/leases",
     "graph/models",
+    "graph/node",
     "diff_text",
     "diff_nodes",
     "diff_pairs",

@@ -7,7 +7,7 @@ mod search;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tree_agent_contract::event::EventBody;
-use tree_agent_contract::graph::{GraphNode, GraphStep};
+use tree_agent_contract::graph::{GraphNode, GraphStep, GraphView};
 use tree_agent_contract::*;
 use tree_agent_engine::{Audit, CallKind};
 
@@ -49,6 +49,9 @@ impl World {
         let mut audit = Audit::new();
         self.log.iter().for_each(|event| audit.event(event));
         assert_eq!(audit.finish(), [], "the invariants of a log");
+        let graph = self.run.graph();
+        let ended = graph.nodes().iter().filter(|node| node.status.is_final()).count();
+        assert_eq!(graph.ended_nodes(), ended as u64);
         self.check_limits();
         self.check_ids();
         self.check_usage();

@@ -5,7 +5,7 @@ import { SvelteMap } from 'svelte/reactivity';
 import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { runs } from '../api/client';
 import { auth } from '../auth.svelte';
-import { Paged } from '../paged.svelte';
+import { Paged, type Page } from '../paged.svelte';
 import type { Artifact, GraphNode, Verification } from '../projection/model';
 import type { RunSession } from '../session.svelte';
 import { fold } from './fold';
@@ -21,19 +21,17 @@ const MOST = 1000;
 const stateOf = (node: GraphNode | undefined): string =>
   (node?.artifacts ?? []).map((one) => `${one.artifactId} ${one.citations?.total ?? 0}`).join();
 
+type ReadCitations = (page: { pageSize: number; pageToken: string }, signal: AbortSignal) => Promise<Page<CitedClaim>>;
+
 /** The citations of one node. */
 export class NodeCitations {
   readonly list = new Paged<CitedClaim>();
-  readonly #runId: string;
-  readonly #nodeId: string;
-  readonly #read: (claims: readonly CitedClaim[]) => void;
+  readonly #page: ReadCitations;
   /** What the log said when they were read. */
   #state: string | undefined;
 
-  constructor(runId: string, nodeId: string, read: (claims: readonly CitedClaim[]) => void) {
-    this.#runId = runId;
-    this.#nodeId = nodeId;
-    this.#read = read;
+  constructor(page: ReadCitations) {
+    this.#page = page;
   }
 
   /** Reads the first page, unless what the log says has been read. */
@@ -42,12 +40,7 @@ export class NodeCitations {
     this.#state = state;
     // As much as there is, so that a list somebody reads does not become shorter.
     const pageSize = Math.min(MOST, Math.max(PAGE, Math.ceil((this.list.items?.length ?? 0) / PAGE) * PAGE));
-    const request = { runId: this.#runId, nodeId: this.#nodeId, pageSize };
-    this.list.start(async (pageToken, signal) => {
-      const page = await runs.listCitations({ ...request, pageToken }, { signal });
-      this.#read(page.claims);
-      return { items: page.claims, next: page.nextPageToken };
-    });
+    this.list.start((pageToken, signal) => this.#page({ pageSize, pageToken }, signal));
   }
 
   /** Reads the next page, if there is one. An effect that calls it goes on when the page has arrived. */
@@ -100,9 +93,12 @@ export class RunCitations {
   of(nodeId: string): NodeCitations {
     let found = this.#nodes.get(nodeId);
     if (found === undefined) {
-      const learn = ({ citation, sourceTitle }: CitedClaim): void =>
-        this.#title(citation?.documentId ?? '', sourceTitle);
-      found = new NodeCitations(this.#session.runId, nodeId, (claims) => claims.forEach(learn));
+      found = new NodeCitations(async (page, signal) => {
+        const { runId } = this.#session;
+        const { claims, nextPageToken } = await runs.listCitations({ runId, nodeId, ...page }, { signal });
+        for (const { citation, sourceTitle } of claims) this.#title(citation?.documentId ?? '', sourceTitle);
+        return { items: claims, next: nextPageToken };
+      });
       this.#nodes.set(nodeId, found);
     }
     return found;

@@ -30,6 +30,8 @@ const PAD = 8;
 /** A dot, with the space to the next one. */
 const DOT_PX = 8;
 const STEP_PX = 11;
+/** Dots stand in the middle of a low group, and below the title of a tall one. */
+const MOST_DOWN_PX = 8;
 /** From this height on the title stands above the dots. */
 const TWO_ROWS_PX = 2 * LINE_PX + 6;
 /** The share of a line that is reserved for the title, and the most of it. */
@@ -115,7 +117,7 @@ function drawDots(
     rest = `+${short(total - most)} more`;
   }
   const used = Math.min(rows, Math.ceil(total / across));
-  const top = box.y + (box.height - used * step + step - size) / 2;
+  const top = box.y + Math.min(MOST_DOWN_PX, (box.height - used * step + step - size) / 2);
   let n = 0;
   for (const status of ORDER) {
     let count = scene.tally(at, status) - (status === own ? 1 : 0);

@@ -7,31 +7,21 @@ import { limitsOf, toChange, toSubtreeBudget } from './budgets';
 /** What a fork does with the selected node. */
 export type OnNode = 'nothing' | 'guide' | 'retry' | 'plan' | 'budget';
 
-export interface ForkFields {
-  onNode: OnNode;
-  guidance: string;
-  /** Guidance is for everything below the node, too. */
-  subtree: boolean;
-  /** The model of the node that is retried. */
-  nodeModel: string;
-  nodeLimits: LimitTexts;
-  /** Limits of the node's own budget that change. */
-  nodeChange: LimitTexts;
-  /** The model of all calls. */
-  model: string;
-  limits: LimitTexts;
-}
-
-export const noEdits = (): ForkFields => ({
-  onNode: 'nothing',
+export const noEdits = () => ({
+  onNode: 'nothing' as OnNode,
   guidance: '',
+  /** Guidance is for everything below the node, too. */
   subtree: false,
+  /** The model of the node that is retried. */
   nodeModel: '',
-  nodeLimits: {},
-  nodeChange: {},
+  nodeLimits: {} as LimitTexts,
+  /** Limits of the node's own budget that change. */
+  nodeChange: {} as LimitTexts,
+  /** The model of all calls. */
   model: '',
-  limits: {},
+  limits: {} as LimitTexts,
 });
+export type ForkFields = ReturnType<typeof noEdits>;
 
 /**
  * The edits that the fields ask for, with the plan that the node is given; undefined while what is chosen is
@@ -54,7 +44,6 @@ export function forkEdits(fields: ForkFields, nodeId: string | undefined, plan?:
     if (text === '') return undefined;
     return [...edits, { edit: { case: 'guide', value: { nodeId, text, subtree: fields.subtree } } }];
   }
-  const budget = toSubtreeBudget(fields.nodeLimits);
-  const retry = { nodeId, guidance: text, model: fields.nodeModel.trim(), ...(budget === undefined ? {} : { budget }) };
-  return [...edits, { edit: { case: 'retry', value: retry } }];
+  const [model, budget] = [fields.nodeModel.trim(), toSubtreeBudget(fields.nodeLimits)];
+  return [...edits, { edit: { case: 'retry', value: { nodeId, guidance: text, model, budget } } }];
 }
