@@ -144,7 +144,8 @@ describe('a gateway that dies', () => {
     });
     await drop(page, calm);
     await page.getByRole('button', { name: 'Add 60 files' }).click();
-    await phase(page, 'sending');
+    // The project is there, and the files are on their way.
+    await page.getByTestId('upload').getByRole('link', { name: 'Calm' }).waitFor();
     await gateway.kill();
     release();
     await page.getByText('It goes on by itself').waitFor();

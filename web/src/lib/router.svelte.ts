@@ -2,12 +2,13 @@
 // folds) is in the session storage.
 
 const AFTER_TYPING_MS = 200;
+const NOTHING: Record<string, string> = {};
 
 class Router {
   path = $state(location.pathname);
   params = $state.raw(new URLSearchParams(location.search));
   /** Parameters that somebody types at the moment. */
-  #typed = $state.raw<Record<string, string>>({});
+  #typed = $state.raw(NOTHING);
   #typing: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
@@ -78,7 +79,7 @@ class Router {
 
   #forgetTyped(): void {
     clearTimeout(this.#typing);
-    this.#typed = {};
+    this.#typed = NOTHING;
   }
 
   /** Changes a parameter once the typing rests. */
