@@ -133,7 +133,7 @@ function drawCorner(
   right -= size + 3;
   const bands = scene.graph!.node(node.parentId ?? '')?.plan?.bands.length ?? 0;
   const isBand = bands > 1 && node.bandIndex !== undefined;
-  const pick = marks.picks?.get(node.id);
+  const pick = marks.picks?.(node);
   const group = node.task ? node.task.branchId.slice(0, 12) : isBand ? `B${node.bandIndex! + 1}` : '';
   const text = pick === undefined ? group : String(pick);
   if (text !== '') {

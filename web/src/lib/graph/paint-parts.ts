@@ -2,6 +2,7 @@
 
 import { ICONS } from '../icons';
 import { NODE_STATUSES, type GraphNode } from '../projection/model';
+import type { PickNumber } from '../picks';
 import { NODE_LOOKS } from '../status';
 import type { Palette } from './palette';
 import { titleLines, type Line, type Shared } from './title';
@@ -22,8 +23,7 @@ export interface Marks {
   above?: ReadonlySet<number>;
   /** Nodes that something else on the page points at. */
   lit?: ReadonlySet<number>;
-  /** In which place each topic of a search was picked, by id. */
-  picks?: ReadonlyMap<string, number>;
+  picks?: PickNumber;
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }

@@ -133,11 +133,11 @@ export class Scene {
   }
 
   #tally(): void {
-    const { nodes, shape } = this.graph!;
+    const { shape } = this.graph!;
     const { counts } = this;
-    counts.fill(0, 0, nodes.length * KINDS);
-    for (let i = nodes.length - 1; i >= 0; i--) {
-      if (!this.absent?.has(i)) counts[i * KINDS + statusIndex(nodes[i]!.status)]! += 1;
+    counts.fill(0, 0, this.count * KINDS);
+    for (let i = this.count - 1; i >= 0; i--) {
+      if (!this.absent?.has(i)) counts[i * KINDS + this.#statuses[i]!]! += 1;
       const parent = shape.parents[i]!;
       if (parent < 0) continue;
       for (let s = 0; s < KINDS; s++) counts[parent * KINDS + s]! += counts[i * KINDS + s]!;

@@ -25,9 +25,8 @@ export const ACTIVE_STATUSES: ReadonlySet<NodeStatus> = new Set(['planning', 'de
 /** Statuses in which a node has ended. */
 export const FINAL: ReadonlySet<NodeStatus> = new Set(['completed', 'failed', 'cancelled']);
 
-export function statusIndex(status: NodeStatus): number {
-  return NODE_STATUSES.indexOf(status);
-}
+const INDEX = Object.fromEntries(NODE_STATUSES.map((status, i) => [status, i])) as Record<NodeStatus, number>;
+export const statusIndex = (status: NodeStatus): number => INDEX[status];
 
 export function isFinalRun(status: RunStatus): boolean {
   return status === 'completed' || status === 'failed' || status === 'cancelled';
