@@ -1,10 +1,10 @@
 // Numbers and times for people.
 
-const count = new Intl.NumberFormat('en');
+const whole = new Intl.NumberFormat('en');
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
 
-export const number = (n: number): string => count.format(n);
-export const short = (n: number): string => (n < 10_000 ? count.format(n) : compact.format(n));
+export const number = (n: number): string => whole.format(n);
+export const short = (n: number): string => (n < 10_000 ? whole.format(n) : compact.format(n));
 
 /** Millionths of a US dollar. */
 export function cost(micros: number): string {
@@ -55,4 +55,9 @@ export function clip(text: string, length = 200): string {
   const line = text.length > length * 4 ? text.slice(0, length * 4) : text;
   const flat = line.replace(/\s+/g, ' ').trim();
   return flat.length > length ? `${flat.slice(0, length - 1)}…` : flat;
+}
+
+/** `3 calls`, `1 call`. */
+export function count(n: number, one: string, many = `${one}s`): string {
+  return `${number(n)} ${n === 1 ? one : many}`;
 }

@@ -1,8 +1,8 @@
 // What the page of an answer says about it, in plain words.
 
+import { count } from '../format';
 import type { Counts, Verification } from '../projection/model';
 import { limitWords } from '../reasons';
-import { count } from '../steering/words';
 
 const REASONS: Record<string, string> = {
   'no source': 'they cite no document',

@@ -10,9 +10,8 @@ import {
   type TextDiff,
 } from '../../gen/treeagent/v1/run_diff_pb';
 import { NodeStatus } from '../../gen/treeagent/v1/common_pb';
-import { cost, duration, number } from '../format';
+import { cost, count, duration, number } from '../format';
 import { outcome, nodeStatus, runStatus } from '../projection/wire';
-import { count } from '../steering/words';
 import type { Comparison, DiffRow } from './rows';
 
 export interface ComparisonLook {
@@ -103,7 +102,7 @@ function status(node: NodeTotals | undefined): string {
 }
 
 /** How many nodes differ, and how. */
-export function countWords({ same, changed, onlyA, onlyB }: DiffCounts): string {
+export function differenceWords({ same, changed, onlyA, onlyB }: DiffCounts): string {
   const [a, b, both] = [onlyA, onlyB, changed].map((n) => number(Number(n)));
   return `${count(Number(same), 'node')} the same, ${both} changed, ${a} only in A, ${b} only in B.`;
 }

@@ -14,7 +14,7 @@ export const CHIP_PX = 14;
 const BUNDLE_PX = 17;
 /** The maximum width of a bundle. */
 const WIDEST_PX = 640;
-/** A parent is drawn so high, if there is room above its next sibling. */
+/** A parent is drawn this high if its next sibling leaves room. */
 const PARENT_PX = 24;
 /** The space around a family that stands as a grid, in world units. */
 const AROUND = 12;
@@ -68,8 +68,8 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
   /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
   const high = (at: number, below?: number): number => {
-    const last = below === undefined || below >= scene.count;
-    const room = last ? Infinity : camera.k * (scene.y[below]! - scene.y[at]!) - 2;
+    const first = below !== undefined && scene.placed[below] === 1;
+    const room = first ? camera.k * (scene.target[below]! - scene.target[at]!) - 2 : Infinity;
     return scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2, room)) : leaf;
   };
   const stack = [{ at: 0, height: high(0) }];

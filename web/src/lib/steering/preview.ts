@@ -3,7 +3,7 @@
 import type { CommandPreview } from '../../gen/treeagent/v1/steering_pb';
 import { cost, number } from '../format';
 import { callsOf, type Action } from './actions';
-import { count } from './words';
+import { count } from '../format';
 
 /** Actions that do work again. */
 const AGAIN: ReadonlySet<Action['kind']> = new Set(['retry', 'fork']);

@@ -3,7 +3,7 @@
 import type { BudgetChange, ForkEdit } from '../../gen/treeagent/v1/edits_pb';
 import type { Event } from '../../gen/treeagent/v1/events_pb';
 import type { Run } from '../../gen/treeagent/v1/run_service_pb';
-import { clip, cost, duration, number } from '../format';
+import { clip, cost, count, duration, number } from '../format';
 
 const who = (author: string): string => (author === '' ? 'a user' : clip(author, 60));
 
@@ -13,11 +13,6 @@ const STOPPED: Record<string, string> = {
   lost: 'because its driver was lost during a pause',
   unreachable: 'because its service was out of reach during a pause',
 };
-
-/** `3 calls`, `1 call`. */
-export function count(n: number, one: string, many = `${one}s`): string {
-  return `${number(n)} ${n === 1 ? one : many}`;
-}
 
 /** An event of a command in one line; undefined for every other event. */
 export function commandWords(body: Event['body']): string | undefined {

@@ -26,7 +26,7 @@ export async function follow<Message>(stream: Followed<Message>, signal: AbortSi
   while (!signal.aborted) {
     if (document.hidden) await shown(signal);
     else if (failures > 0) await pause(Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures), signal);
-    const attempt = new Attempt(signal);
+    const attempt = new Opening(signal);
     let again = false;
     try {
       for await (const message of stream.open(attempt.signal)) {
@@ -53,7 +53,7 @@ export async function follow<Message>(stream: Followed<Message>, signal: AbortSi
 const SILENT: Failure = { kind: 'offline', title: 'The gateway does not answer', detail: 'no message for 25 seconds' };
 
 /** One opening of the stream, which ends when the page is hidden or nothing arrives for too long. */
-class Attempt {
+class Opening {
   hidden = false;
   silent = false;
   readonly #abort = new AbortController();

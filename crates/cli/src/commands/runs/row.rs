@@ -64,10 +64,10 @@ pub(super) fn cells(run: &RunSummary, names: &Names, now: Timestamp, is_terminal
         [] => run.spec.model.clone(),
         models => models.join(", "),
     };
-    let nodes = match run.status.is_final() {
-        true => grouped(run.node_count),
-        false => format!("{}/{}", grouped(run.ended_nodes), grouped(run.node_count)),
-    };
+    let mut nodes = grouped(run.node_count);
+    if !run.status.is_final() && run.ended_nodes > 0 {
+        nodes = format!("{}/{nodes}", grouped(run.ended_nodes));
+    }
     let title = if run.spec.display_name.is_empty() { &run.spec.objective } else { &run.spec.display_name };
     vec![
         Cell::new(if is_terminal { short(&id) } else { id }, Paint::Bold),
