@@ -129,6 +129,22 @@ describe('the view', () => {
     expect(camera.kx * CARD_WIDTH).toBe(320);
   });
 
+  it('keeps on its way in view what is in view at both ends, while the tree grows', () => {
+    const camera = new Camera();
+    const size = { width: 1400, height: 900 };
+    const small = { left: 0, right: 2 * COLUMN, top: 0, bottom: 300 };
+    const large = { left: 0, right: 9 * COLUMN, top: -2000, bottom: 5000 };
+    const [before, after] = [framing(size, small, ALL), framing(size, large, ALL)];
+    for (let part = 0; part <= 1; part += 0.05) {
+      camera.move(after, before, part);
+      // A node on its way from a corner of the one tree to that of the other.
+      const between = (from: number, to: number): number => from + (to - from) * part;
+      expect(camera.x(between(small.right, large.right))).toBeLessThanOrEqual(size.width);
+      expect(camera.y(between(small.top, large.top))).toBeGreaterThanOrEqual(0);
+      expect(camera.y(between(small.bottom, large.bottom))).toBeLessThanOrEqual(size.height);
+    }
+  });
+
   it('moves no farther than a card needs, and not behind what covers it', () => {
     const camera = new Camera();
     const size = { width: 740, height: 800 };

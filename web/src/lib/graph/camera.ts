@@ -36,6 +36,8 @@ export interface Stand {
   ty: number;
 }
 
+const widthScale = ({ k, narrow, floor }: Stand): number => Math.max(k * narrow, floor);
+
 export class Camera implements Stand {
   k = 1;
   floor = 0.5;
@@ -45,7 +47,7 @@ export class Camera implements Stand {
 
   /** Scale of the columns, and of everything that is drawn in them. */
   get kx(): number {
-    return Math.max(this.k * this.narrow, this.floor);
+    return widthScale(this);
   }
 
   x(world: number): number {
@@ -75,14 +77,22 @@ export class Camera implements Stand {
     return { k, floor, narrow, tx, ty };
   }
 
-  /** Moves to a stand; with `part` below 1, only so far from `before`. */
+  /**
+   * Moves to a stand; with `part` below 1, only so far from `before`. The edges of what is in view move in straight
+   * lines, as nodes do. So what both stands show stays in view on the way.
+   */
   move(to: Stand, before: Stand = to, part = 1): void {
-    const between = (a: number, b: number): number => a + (b - a) * part;
-    this.k = between(before.k, to.k);
-    this.floor = between(before.floor, to.floor);
-    this.narrow = between(before.narrow, to.narrow);
-    this.tx = between(before.tx, to.tx);
-    this.ty = between(before.ty, to.ty);
+    if (part < 1) {
+      const between = (a: number, b: number): number => a + (b - a) * part;
+      const [kx0, kx1] = [widthScale(before), widthScale(to)];
+      const k = 1 / between(1 / before.k, 1 / to.k);
+      const kx = 1 / between(1 / kx0, 1 / kx1);
+      const tx = between(before.tx / kx0, to.tx / kx1) * kx;
+      const ty = between(before.ty / before.k, to.ty / to.k) * k;
+      to = { k, floor: kx, narrow: Math.min(1, kx / k), tx, ty };
+    }
+    const { k, floor, narrow, tx, ty } = to;
+    Object.assign(this, { k, floor, narrow, tx, ty });
   }
 
   /** Centres a point of the world. */
