@@ -67,9 +67,10 @@ export function visible(scene: Scene, camera: Camera, size: Size): View {
     Math.min(WIDEST_PX, width + (scene.deepest[at]! - scene.columns[at]!) * COLUMN * camera.kx);
   /** Height of a whole subtree on the screen. */
   const span = (at: number): number => camera.k * (scene.bottom[at]! - scene.top[at]!) + leaf;
+  /** Height of a node on the screen, above the sibling `below` it. */
   const high = (at: number, below?: number): number => {
-    const first = below !== undefined && scene.placed[below] === 1;
-    const room = first ? camera.k * (scene.target[below]! - scene.target[at]!) - 2 : Infinity;
+    const isPlaced = below !== undefined && scene.placed[below] === 1;
+    const room = isPlaced ? camera.k * (scene.target[below]! - scene.target[at]!) - 2 : Infinity;
     return scene.hasChildren(at) ? Math.max(leaf, Math.min(PARENT_PX, span(at) / 2, room)) : leaf;
   };
   const stack = [{ at: 0, height: high(0) }];
