@@ -224,6 +224,17 @@ describe('the forms', () => {
     await close(page);
   });
 
+  it('say that their code cannot be loaded, and can be left', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}`);
+    await connection(page, 'ended');
+    await page.route('**/SteeringDialogs-*.js', (route) => route.abort('connectionrefused'));
+    await page.keyboard.press('k');
+    await page.getByRole('dialog', { name: 'Not available' }).getByText(LOST).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await close(page);
+  });
+
   it('show the error of an unusable model beside its field', async () => {
     const page = await open(browser, `${gateway.url}/runs?new=1`);
     await page.locator('#objective').fill('Ask nobody');
