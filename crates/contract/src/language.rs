@@ -113,6 +113,45 @@ sentences! {
     NoClaim { en: "the text does not contain the statement", de: "die Aussage steht nicht im Text" }
     /// Heading of the list of documents.
     Documents { en: "Documents", de: "Dokumente" }
+    /// Above an answer that has none. Filled with what was not found.
+    NotFound { en: "Not found: {}.", de: "Nicht gefunden: {}." }
+    /// What was not found: any answer to a question, with which this is filled.
+    Unanswered {
+        en: "no passage that was found answers “{}”",
+        de: "keine gefundene Stelle beantwortet „{}“"
+    }
+    /// The same: a name, with which this is filled.
+    NotNamed { en: "no passage that was found names “{}”", de: "keine gefundene Stelle nennt „{}“" }
+    /// The same: a year.
+    NoYear { en: "no passage that was found gives a year", de: "keine gefundene Stelle nennt ein Jahr" }
+    /// The same: a month.
+    NoMonth { en: "no passage that was found gives a month", de: "keine gefundene Stelle nennt einen Monat" }
+    /// The same: when something began.
+    NoDate { en: "no passage that was found says since when", de: "keine gefundene Stelle sagt, seit wann" }
+    /// The same: a number.
+    NoNumber { en: "no passage that was found gives a number", de: "keine gefundene Stelle nennt eine Zahl" }
+    /// The same: anything at all.
+    NothingQuoted { en: "nothing could be quoted", de: "nichts konnte zitiert werden" }
+    /// Who wrote an answer of rules.
+    ByRules {
+        en: "By the offline model: it quotes and does not reason.",
+        de: "Vom Modell offline: Es zitiert und folgert nicht."
+    }
+    /// Passages were found by words alone. Filled with the numbers of those that meaning can find, and of all.
+    ByWords {
+        en: "It searched by words alone: {} of {} passages can be found by meaning so far.",
+        de: "Gesucht wurde nur nach Wörtern: Bisher sind {} von {} Stellen auch nach Bedeutung zu finden."
+    }
+    /// Above passages that do not answer.
+    Nearest { en: "The nearest passages:", de: "Die nächsten Stellen:" }
+    /// Heading of further places.
+    MorePlaces { en: "More from the same sources", de: "Mehr aus denselben Quellen" }
+    /// Items of a list that are not quoted. Filled with how many are, how many there are, and their names.
+    OfAll { en: "{} of {} are quoted. The others: {}", de: "{} von {} sind zitiert. Die anderen: {}" }
+    /// Heading of what is missing.
+    Gaps { en: "Gaps", de: "Lücken" }
+    /// A note on an older document. Filled with the path of the newer one.
+    Older { en: "older than {}", de: "älter als {}" }
 }
 
 /// A text that may be a sentence of the table, in `language`. Logs hold English.

@@ -23,33 +23,34 @@ pub struct Quote {
 }
 
 impl Answer {
-    /// Reads Markdown: a quotation is `“…” [3]` or `“…” [^3]`, a source `3. path › heading` or `[^3]: path › heading`.
+    /// Reads Markdown: a quotation is a block `> … [^3]`, a source `[^3]: path › heading`.
     pub fn of(markdown: &str, seconds: f64) -> Self {
-        let (body, sources) = markdown.rsplit_once("\n## Sources\n").unwrap_or((markdown, markdown));
-        let number = |line: &str| {
-            let digits = line.trim_start_matches(['[', '^']);
-            let end = digits.find(|c: char| !c.is_ascii_digit())?;
-            let rest = digits[end..].trim_start_matches(['.', ']', ':']);
-            let path = rest.split(" › ").next().unwrap_or_default().trim();
-            (end > 0).then(|| (digits[..end].to_owned(), path.trim_matches('`').to_owned()))
+        let note = |line: &str| {
+            let (number, source) = line.strip_prefix("[^")?.split_once("]: ")?;
+            let path = source.split(" › ").next().unwrap_or_default().replace('\\', "");
+            Some((number.to_owned(), path))
         };
-        let sources: HashMap<String, String> = sources.lines().filter_map(number).collect();
-        let mut quotes = Vec::new();
-        let mut rest = body;
-        while let Some((_, after)) = rest.split_once('“') {
-            // Quotation marks may stand within; the last one has a number behind it.
-            let ends = after.match_indices('”').find_map(|(at, mark)| {
-                let behind = after[at + mark.len()..].trim_start_matches(' ').strip_prefix('[')?;
-                let (number, left) = behind.trim_start_matches('^').split_once(']')?;
-                number.bytes().all(|b| b.is_ascii_digit()).then_some((at, number, left))
-            });
-            let Some((at, number, left)) = ends else { break };
-            let path = sources.get(number).cloned().unwrap_or_default();
-            quotes.push(Quote { text: after[..at].trim().to_owned(), path });
-            rest = left;
+        let sources: HashMap<String, String> = markdown.lines().filter_map(note).collect();
+        let (mut quotes, mut text) = (Vec::new(), String::new());
+        for line in markdown.lines() {
+            let Some(line) = line.strip_prefix('>') else { continue };
+            let line = line.strip_prefix(' ').unwrap_or(line);
+            let is_escaped = |at: usize| line[..at].ends_with('\\');
+            let mark = line.match_indices("[^").find(|(at, _)| !is_escaped(*at));
+            let number = mark.and_then(|(at, mark)| Some((at, line[at + mark.len()..].split_once(']')?.0)));
+            match number {
+                Some((at, number)) => {
+                    text.push_str(&line[..at]);
+                    let path = sources.get(number).cloned().unwrap_or_default();
+                    quotes.push(Quote { text: std::mem::take(&mut text).trim().to_owned(), path });
+                }
+                None if line.starts_with("```") => {}
+                None => text.push_str(&format!("{line}\n")),
+            }
         }
-        let top = body.split("\n- ").next().unwrap_or_default();
-        Self { quotes, says_nothing: top.contains("Not found") || top.contains("not found"), seconds }
+        let top = markdown.split("\n>").next().unwrap_or_default();
+        let says_nothing = ["**Not found", "**Nicht gefunden"].iter().any(|said| top.contains(said));
+        Self { quotes, says_nothing, seconds }
     }
 }
 
@@ -59,12 +60,13 @@ mod tests {
 
     #[test]
     fn quotations_are_read_with_their_sources() {
-        let text = "# Q\n\n- “A “b” [c]\n  d.” [2]\n- “\n\n  - e\n\n  ” [1]\n\n## Sources\n\n1. x.md\n2. y/z.md › H › I\n";
+        let text = "# Q\n\n### y\n\n> A “b” \\[^7] [c]\n> d. [^2]\n\n> ```text\n> e\n> ```\n>\n> [^1] and 3 more\n\n\
+                    [^1]: x\\*.md\n[^2]: y/z.md › H › I\n";
         let answer = Answer::of(text, 0.5);
         let quotes: Vec<(&str, &str)> =
             answer.quotes.iter().map(|q| (q.text.as_str(), q.path.as_str())).collect();
-        assert_eq!(quotes, [("A “b” [c]\n  d.", "y/z.md"), ("- e", "x.md")]);
+        assert_eq!(quotes, [("A “b” \\[^7] [c]\nd.", "y/z.md"), ("e", "x*.md")]);
         assert!(!answer.says_nothing);
-        assert!(Answer::of("# Q\n\n**Not found: x.**\n\n- “a” [1]\n", 0.0).says_nothing);
+        assert!(Answer::of("# Q\n\n**Not found: x.**\n\n> a [^1]\n", 0.0).says_nothing);
     }
 }

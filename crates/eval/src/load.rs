@@ -4,6 +4,8 @@
 //! holds a folder of documents for each `corpus`. A part is answered by any of its quotes. A question without parts has
 //! no answer in the documents.
 //!
+//! A set in one file: `{documents: {path: text}, questions: […]}`, with questions of the first form.
+//!
 //! Questions about paragraphs, as multi-hop sets have them: a list of `{id, question, paragraphs: [{title,
 //! paragraph_text, is_supporting}]}`, with a list of `{title, text}` as the corpus, or the paragraphs of the questions
 //! without one. Each supporting paragraph is a part.
@@ -62,6 +64,12 @@ pub struct Gold {
 }
 
 #[derive(Deserialize)]
+struct Set {
+    documents: BTreeMap<String, String>,
+    questions: Vec<Question>,
+}
+
+#[derive(Deserialize)]
 struct HopQuestion {
     id: String,
     question: String,
@@ -87,9 +95,13 @@ struct Text {
 /// # Errors
 /// A file that cannot be read or is of neither form, or evidence that the corpus lacks.
 pub fn question_sets(questions: &Path, corpus: Option<&Path>) -> anyhow::Result<Vec<QuestionSet>> {
-    let rows: Vec<serde_json::Value> = read(questions)?;
-    ensure!(!rows.is_empty(), "{} holds no question", questions.display());
     let name = questions.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let all: serde_json::Value = read(questions)?;
+    if all.get("documents").is_some() {
+        return Ok(vec![in_one_file(name, serde_json::from_value(all)?)?]);
+    }
+    let rows: Vec<serde_json::Value> = serde_json::from_value(all)?;
+    ensure!(!rows.is_empty(), "{} holds no question", questions.display());
     let rows = serde_json::Value::Array(rows);
     if rows[0].get("paragraphs").is_some() {
         return Ok(vec![of_paragraphs(name, serde_json::from_value(rows)?, corpus)?]);
@@ -107,6 +119,16 @@ pub fn question_sets(questions: &Path, corpus: Option<&Path>) -> anyhow::Result<
         Ok(QuestionSet { name, folder, questions, _made: None })
     };
     by_corpus.into_iter().map(set).collect()
+}
+
+fn in_one_file(name: String, set: Set) -> anyhow::Result<QuestionSet> {
+    let made = tempfile::tempdir()?;
+    for (path, text) in &set.documents {
+        let file = made.path().join(path);
+        std::fs::create_dir_all(file.parent().context("a folder")?)?;
+        std::fs::write(file, text)?;
+    }
+    Ok(QuestionSet { name, folder: made.path().to_owned(), questions: set.questions, _made: Some(made) })
 }
 
 fn of_paragraphs(name: String, raw: Vec<HopQuestion>, corpus: Option<&Path>) -> anyhow::Result<QuestionSet> {

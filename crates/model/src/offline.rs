@@ -12,8 +12,10 @@
 
 mod aggregate;
 mod answer;
+mod brief;
 mod evidence;
 mod execute;
+mod expects;
 mod homework;
 mod pick;
 mod plan;
@@ -22,6 +24,7 @@ mod read;
 mod research;
 mod step;
 mod verify;
+mod vintage;
 
 use std::time::Instant;
 
@@ -35,9 +38,6 @@ use tree_agent_contract::{Premises, text};
 
 use crate::RoleModel;
 use crate::io::RoleIo;
-
-/// What every document of this model says about itself.
-const LABEL: &str = "offline model: it quotes and does not reason";
 
 /// Its name.
 const MODEL: &str = "offline";
@@ -104,9 +104,40 @@ async fn timed<T>(
     Ok(output)
 }
 
-/// What a node is asked: the objective for the root, its task for any other node.
-fn question(call: &CallContext) -> &str {
-    if call.depth == 0 { &call.objective } else { &call.title }
+/// Words that one answer quotes.
+const WORDS: usize = 350;
+/// Words that are quoted for one part of a brief.
+const PART_WORDS: usize = 150;
+
+/// How many words a node may quote.
+fn room(call: &CallContext) -> usize {
+    if step::told(call).asked.is_some() { PART_WORDS } else { WORDS }
+}
+
+/// What a node is asked: the objective for the root, its part of a brief or its task for any other node.
+fn question(call: &CallContext) -> String {
+    match step::told(call).asked {
+        _ if call.depth == 0 => call.objective.clone(),
+        Some(asked) => asked,
+        None => call.title.clone(),
+    }
+}
+
+/// What a document about `question` is called.
+fn headline(question: &str) -> String {
+    /// A longer one is no headline.
+    const LONG: usize = 100;
+    let parts = brief::headings(question);
+    let question = if parts.is_empty() { question } else { &parts };
+    let whole = question::without_preamble(question);
+    let asked = if whole.len() > LONG { question::asking(&whole) } else { whole };
+    let line = text::one_line(&asked);
+    if line.len() <= LONG {
+        return line;
+    }
+    let cut = text::prefix(&line, LONG);
+    let cut = cut.rsplit_once(' ').map_or(cut, |(words, _)| words);
+    format!("{} …", cut.trim_end_matches([',', ';', ':']))
 }
 
 /// `text` on one line and at most `max` bytes of it; an ellipsis says that something was cut.

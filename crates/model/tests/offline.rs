@@ -303,14 +303,21 @@ fn flat(text: &str) -> String {
 
 /// The quotations of an answer: each with the path of its source.
 fn quoted(document: &str) -> Vec<(String, String)> {
-    let (body, sources) = document.rsplit_once("\n## Sources\n\n").unwrap();
-    let sources: BTreeMap<&str, &str> = sources.lines().filter_map(|line| line.split_once(". ")).collect();
-    let body = body.split("\n## Gaps\n").next().unwrap();
+    let notes = document.lines().filter_map(|line| line.strip_prefix("[^")?.split_once("]: "));
+    let sources: BTreeMap<&str, &str> = notes.collect();
+    let lines = document
+        .lines()
+        .map(|line| line.strip_prefix('>').map(|line| line.strip_prefix(' ').unwrap_or(line)));
+    let quotations = lines.map(Option::unwrap_or_default).collect::<Vec<_>>().join("\n");
     let mut quoted = Vec::new();
-    for item in body.split("\n- “").skip(1) {
-        let (text, rest) = item.rsplit_once("” [").unwrap();
-        let source = sources[rest.split_once(']').unwrap().0];
-        quoted.push((text.trim().to_owned(), source.split(" › ").next().unwrap().to_owned()));
+    let mut rest = quotations.as_str();
+    while let Some((text, behind)) = rest.split_once("[^") {
+        let (number, more) = behind.split_once(']').unwrap();
+        // What a source calls a footnote is text.
+        assert!(!text.ends_with('\\'), "{document}");
+        let text = text.trim().trim_start_matches("```text").trim_end_matches("```").trim();
+        quoted.push((text.to_owned(), sources[number].split(" › ").next().unwrap().replace('\\', "")));
+        rest = more.split_once('\n').map_or("", |(_, rest)| rest);
     }
     quoted
 }

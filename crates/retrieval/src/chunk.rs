@@ -67,7 +67,7 @@ impl Kind {
 
 /// How a document is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     Markdown,
     Plain,
     Code,
@@ -75,7 +75,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// By the ending of `path`. Texts of other documents were converted to Markdown when they were imported.
-    pub(crate) fn of(path: &str) -> Self {
+    pub fn of(path: &str) -> Self {
         let name = path.rsplit('/').next().unwrap_or_default();
         let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
         match ending.as_deref().unwrap_or_default() {

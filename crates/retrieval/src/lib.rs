@@ -14,7 +14,7 @@ mod near;
 mod rank;
 mod terms;
 
-pub use chunk::{Kind, PIECE_BYTES, Piece, chunk};
+pub use chunk::{Format, Kind, PIECE_BYTES, Piece, chunk};
 pub use fuse::{Fused, fuse};
 pub use near::nearest;
 pub use rank::{Counts, Passage, Ranked, rank};

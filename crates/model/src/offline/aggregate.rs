@@ -7,9 +7,10 @@ use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{DocumentId, NodeStatus, limits};
 
 use super::answer::{Answer, NAMED};
-use super::evidence::wait;
+use super::evidence::{NEAREST, wait};
+use super::expects::Held;
 use super::read::Quote;
-use super::{execute, homework, question, read, short};
+use super::{brief, execute, expects, homework, question, read, room, short};
 use crate::io::RoleIo;
 
 /// Label of the document.
@@ -19,13 +20,20 @@ const GAPS: usize = 50;
 
 /// Combines the results of the children into one.
 pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<AggregatorOutput, RoleError> {
-    let answers: Vec<(Answer, Option<DocumentId>)> =
-        input.children.iter().filter_map(|child| Some((Answer::of(child)?, document_of(child)))).collect();
+    let question = question(&input.call);
+    let answers: Vec<Returned> = input
+        .children
+        .iter()
+        .filter_map(|child| {
+            Some(Returned { title: &child.title, answer: Answer::of(child)?, document: document_of(child) })
+        })
+        .collect();
     let completed = input.children.iter().filter(|child| child.status == NodeStatus::Completed).count();
     let mut answer = match answers.is_empty() && completed > 0 {
         // The topics of a search, or what another model wrote: the question is still to be answered.
-        true => execute::answer(io, question(&input.call), wait(&input.call)).await?,
-        false => merged(answers),
+        true => execute::answer(io, &question, wait(&input.call), room(&input.call)).await?,
+        false if !brief::parts(&question).is_empty() => parts(answers, io.language()),
+        false => merged(answers, &question, io.language(), room(&input.call)),
     };
     let ended = input.exhausted_budget.iter();
     let ended = ended.map(|budget| format!("The run ended early because its budget {budget} was used up."));
@@ -42,7 +50,8 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         child.status == NodeStatus::Completed && assessment.is_none_or(|assessment| assessment.met)
     };
     let is_complete = input.exhausted_budget.is_none() && input.children.iter().all(is_met);
-    let (artifacts, result) = answer.returned(SYNTHESIS, question(&input.call), is_complete);
+    let title = if input.call.depth == 0 { &question } else { &input.call.title };
+    let (artifacts, result) = answer.returned(SYNTHESIS, title, is_complete);
     let finding = |quote: &Quote| {
         let finding = format!("“{}” ({})", short(&quote.text, 1_000), quote.source());
         prefix(&finding, limits::CLAIM_BYTES).to_owned()
@@ -65,26 +74,53 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
     })
 }
 
+/// What a child returned, and the document that holds it.
+struct Returned<'a> {
+    title: &'a str,
+    answer: Answer,
+    document: Option<DocumentId>,
+}
+
+/// The answers to the parts of a brief, in their order.
+fn parts(answers: Vec<Returned<'_>>, language: &str) -> Answer {
+    let mut all = Answer { language: language.to_owned(), ..Answer::default() };
+    for Returned { title, mut answer, document } in answers {
+        answer.held = answer.quotes.iter().map(|quote| document.unwrap_or(quote.document_id)).collect();
+        all.add(title.to_owned(), answer);
+    }
+    all
+}
+
 /// The best quotations of all `answers` that a reader has time for. Each cites the document that holds it.
-fn merged(answers: Vec<(Answer, Option<DocumentId>)>) -> Answer {
-    let mut merged = Answer::default();
+fn merged(answers: Vec<Returned<'_>>, question: &str, language: &str, words: usize) -> Answer {
+    let mut merged = Answer { language: language.to_owned(), ..Answer::default() };
     let mut all: Vec<(DocumentId, Quote)> = Vec::new();
-    for (answer, document) in answers {
+    let mut lacking: Vec<Option<String>> = Vec::new();
+    for Returned { answer, document, .. } in answers {
         for place in answer.named {
             if merged.named.len() < NAMED && !merged.named.contains(&place) {
                 merged.named.push(place);
             }
         }
-        merged.missing = merged.missing.or(answer.missing);
+        lacking.push(answer.missing);
         merged.by_words = merged.by_words.or(answer.by_words);
         let held = |quote: Quote| (document.unwrap_or(quote.document_id), quote);
         all.extend(answer.quotes.into_iter().map(held));
     }
     all.sort_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset).cmp(&(b.rank, &b.path, b.offset)));
     all.dedup_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset) == (b.rank, &b.path, b.offset));
-    (merged.held, merged.quotes) = read::within(all, |(_, quote)| &quote.text).into_iter().unzip();
-    if !merged.quotes.is_empty() {
-        merged.missing = None;
+    (merged.held, merged.quotes) = read::within(all, |(_, quote)| &quote.text, words).into_iter().unzip();
+    let held = |quote: &Quote| Held { place: quote.source(), text: quote.text.clone() };
+    let held: Vec<Held> = merged.quotes.iter().map(held).collect();
+    // Whether a name is known elsewhere, the plan has asked.
+    let lacks = |clause: &String| expects::missing(clause, language, &held, |_| true);
+    let found = expects::all(question, lacks);
+    merged.missing =
+        if lacking.iter().all(Option::is_some) { lacking.into_iter().next().flatten() } else { found };
+    if merged.missing.is_some() {
+        merged.quotes.truncate(NEAREST);
+        merged.held.truncate(NEAREST);
+        merged.named.clear();
     }
     merged
 }

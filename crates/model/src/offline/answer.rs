@@ -1,15 +1,18 @@
 //! The answer as people and as other nodes read it: quotations, each below its heading and with the number of its
 //! source.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tree_agent_contract::citation::PlainText;
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, ParentHintDraft, ResultDraft};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
 
 use super::read::Quote;
-use super::{LABEL, MODEL, short};
+use super::{MODEL, headline, short};
 use crate::cite::unchecked;
 
 /// Label of the JSON artifact.
@@ -26,8 +29,11 @@ pub(super) struct Answer {
     pub(super) model: String,
     /// What was not found, as a phrase; then the quotations are only the nearest ones.
     pub(super) missing: Option<String>,
-    /// Best first.
+    /// Best first; part by part, if there are parts.
     pub(super) quotes: Vec<Quote>,
+    /// The parts of a brief.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) parts: Vec<AnsweredPart>,
     /// Further places of the same sources.
     #[serde(default)]
     pub(super) named: Vec<String>,
@@ -39,6 +45,21 @@ pub(super) struct Answer {
     /// The documents that hold the quotations, if they are not the sources themselves.
     #[serde(skip)]
     pub(super) held: Vec<DocumentId>,
+    /// The language of its own sentences.
+    #[serde(skip)]
+    pub(super) language: String,
+}
+
+/// A part of a brief, and what was found for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AnsweredPart {
+    /// Its heading.
+    pub(super) title: String,
+    /// What was not found, as a phrase.
+    pub(super) missing: Option<String>,
+    /// How many of the quotations belong to it.
+    pub(super) quotes: usize,
 }
 
 impl Answer {
@@ -49,13 +70,28 @@ impl Answer {
         (answer.model == MODEL).then_some(answer)
     }
 
+    /// Adds the answer to a part of a brief.
+    pub(super) fn add(&mut self, title: String, part: Self) {
+        let missing = part
+            .missing
+            .or_else(|| part.quotes.is_empty().then(|| Sentence::NothingQuoted.of(&self.language, &[])));
+        self.parts.push(AnsweredPart { title, missing, quotes: part.quotes.len() });
+        self.quotes.extend(part.quotes);
+        self.held.extend(part.held);
+        self.gaps.extend(part.gaps);
+        self.by_words = self.by_words.take().or(part.by_words);
+        // Nothing is found if no part is.
+        self.missing = match self.parts.iter().all(|part| part.missing.is_some()) {
+            true => self.parts.first().and_then(|part| part.missing.clone()),
+            false => None,
+        };
+    }
+
     /// The first line: what was not found.
     pub(super) fn not_found(&self) -> Option<String> {
-        match &self.missing {
-            Some(missing) => Some(format!("Not found: {missing}.")),
-            None if self.quotes.is_empty() => Some("Not found: nothing could be quoted.".to_owned()),
-            None => None,
-        }
+        let nothing = || Sentence::NothingQuoted.of(&self.language, &[]);
+        let missing = self.missing.clone().or_else(|| self.quotes.is_empty().then(nothing))?;
+        Some(Sentence::NotFound.of(&self.language, &[&missing]))
     }
 
     /// In a sentence or two.
@@ -66,7 +102,9 @@ impl Answer {
         let first =
             self.quotes.first().map(|quote| format!("“{}” ({})", short(&quote.text, 300), quote.source()));
         match (self.not_found(), first) {
-            (Some(missing), Some(first)) => format!("{missing} The nearest passage: {first}"),
+            (Some(missing), Some(first)) => {
+                format!("{missing} {} {first}", Sentence::Nearest.of(&self.language, &[]))
+            }
             (Some(missing), None) => missing,
             (None, first) => format!(
                 "{} from {}. The best: {}",
@@ -79,42 +117,35 @@ impl Answer {
 
     /// The document called `title`.
     pub(super) fn markdown(&self, title: &str) -> String {
-        let mut text = format!("# {title}\n\n");
+        let say = |sentence: Sentence| sentence.of(&self.language, &[]);
+        let mut text = format!("# {}\n\n", escaped(title));
         if let Some(missing) = self.not_found() {
-            text.push_str(&format!("**{missing}**\n\n"));
+            text.push_str(&format!("**{}**\n\n", escaped(&missing)));
         }
         let by_words = self.by_words.iter().map(|note| format!(" {note}")).collect::<String>();
-        text.push_str(&format!("*By the {LABEL}.{by_words}*\n"));
+        text.push_str(&format!("*{}{by_words}*\n", say(Sentence::ByRules)));
         if self.missing.is_some() && !self.quotes.is_empty() {
-            text.push_str("\nThe nearest passages:\n");
+            text.push_str(&format!("\n{}\n", say(Sentence::Nearest)));
         }
-        let mut sources: Vec<String> = Vec::new();
-        let mut above = String::new();
-        for quote in &self.quotes {
-            let source = short(&quote.source(), 1_000);
-            let number = sources.iter().position(|known| *known == source).unwrap_or_else(|| {
-                sources.push(source.clone());
-                sources.len() - 1
-            });
-            if source != above {
-                text.push_str(&format!("\n### {}\n\n", source.replace('<', "\\<")));
+        let mut sources = Sources::default();
+        let mut quotes = self.quotes.iter();
+        for part in &self.parts {
+            text.push_str(&format!("\n## {}\n", escaped(&part.title)));
+            if let Some(missing) = &part.missing {
+                let missing = Sentence::NotFound.of(&self.language, &[missing]);
+                text.push_str(&format!("\n**{}**\n", escaped(&missing)));
             }
-            above = source;
-            text.push_str(&quotation(quote, number + 1));
+            sources.quote(&mut text, quotes.by_ref().take(part.quotes));
         }
-        if !self.named.is_empty() {
-            text.push_str("\n## More from the same sources\n\n");
-            self.named.iter().for_each(|place| text.push_str(&format!("- {}\n", place.replace('<', "\\<"))));
+        sources.quote(&mut text, quotes);
+        for (heading, lines) in [(Sentence::MorePlaces, &self.named), (Sentence::Gaps, &self.gaps)] {
+            if !lines.is_empty() {
+                text.push_str(&format!("\n## {}\n\n", say(heading)));
+                lines.iter().for_each(|line| text.push_str(&format!("- {}\n", escaped(line))));
+            }
         }
-        if !self.gaps.is_empty() {
-            text.push_str("\n## Gaps\n\n");
-            self.gaps.iter().for_each(|gap| text.push_str(&format!("- {gap}\n")));
-        }
-        text.push_str("\n## Sources\n\n");
-        if sources.is_empty() {
-            text.push_str("None.\n");
-        }
-        (1..).zip(&sources).for_each(|(number, source)| text.push_str(&format!("{number}. {source}\n")));
+        text.push('\n');
+        text.push_str(&sources.notes);
         text
     }
 
@@ -143,7 +174,7 @@ impl Answer {
             Ok(Value::Object(payload)) => payload,
             _ => Map::new(),
         };
-        let title = short(title, 512);
+        let title = headline(title);
         let markdown = self.markdown(&title);
         let citations = self.citations();
         let document = ArtifactDraft { citations, ..ArtifactDraft::document(label, title, markdown) };
@@ -163,35 +194,92 @@ impl Answer {
     }
 }
 
-/// One quotation, as an item of a list.
+/// The sources of the quotations, each a footnote.
+#[derive(Default)]
+struct Sources {
+    numbers: BTreeMap<String, usize>,
+    notes: String,
+    above: String,
+}
+
+impl Sources {
+    /// Adds quotations to `text`, each below the place where it stands, with the mark of its source.
+    fn quote<'a>(&mut self, text: &mut String, quotes: impl Iterator<Item = &'a Quote>) {
+        self.above.clear();
+        for quote in quotes {
+            let source = escaped(&short(&quote.source(), 1_000));
+            let next = self.numbers.len() + 1;
+            let number = *self.numbers.entry(source.clone()).or_insert(next);
+            if number == next {
+                self.notes.push_str(&format!("[^{number}]: {source}\n"));
+            }
+            if source != self.above {
+                text.push_str(&format!("\n### {source}\n"));
+            }
+            text.push_str(&format!("\n{}", quotation(quote, number)));
+            self.above = source;
+        }
+    }
+}
+
+/// `text` on one line, of which nothing is Markdown. Underscores within words are none.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let mut is_in_word = || {
+            out.ends_with(char::is_alphanumeric) && chars.peek().is_some_and(|next| next.is_alphanumeric())
+        };
+        let is_mark = match c {
+            '\\' | '`' | '*' | '<' => true,
+            '_' => !is_in_word(),
+            '[' => chars.peek() == Some(&'^'),
+            _ => false,
+        };
+        out.extend(is_mark.then_some('\\'));
+        out.push(c);
+    }
+    out
+}
+
+/// One quotation, as a block of its own with the mark of its source at its end.
 fn quotation(quote: &Quote, number: usize) -> String {
-    let text = if quote.is_code { quote.text.clone() } else { flush(&quote.text) };
-    let body = fenced(&format!("{}{text}", quote.table_head), quote.is_code);
-    let (first, last) =
-        (body.lines().next().unwrap_or_default(), body.lines().next_back().unwrap_or_default());
-    // What only a line of its own can begin or end must not share it with a quotation mark.
-    let begins = ["- ", "* ", "+ ", "|", "```", "~~~", "#", "<", ">", "    "]
-        .iter()
-        .any(|mark| first.starts_with(mark))
-        || first.trim_start_matches(|c: char| c.is_ascii_digit()).starts_with(". ");
-    let ends = ["```", "~~~", "|", "#", "<", "    "].iter().any(|mark| last.trim_end().starts_with(mark))
+    let text = match quote.is_verbatim {
+        true => fenced(&quote.text),
+        false => whole(&without_notes(&flush(&format!("{}{}", quote.table_head, quote.text)))),
+    };
+    let last = text.lines().next_back().unwrap_or_default().trim_start();
+    // What only a line of its own can end must not share it with the mark.
+    let is_apart = quote.is_verbatim
+        || ["```", "~~~", "|", "#", "<"].iter().any(|mark| last.starts_with(mark))
         || last.trim_end().ends_with('|');
-    let indented: Vec<String> =
-        body.lines().map(|line| if line.is_empty() { String::new() } else { format!("  {line}") }).collect();
-    let indented = indented.join("\n");
     let more = match quote.more {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!(
-        "- “{}{}{}” [{number}]{more}\n",
-        if begins { "\n\n" } else { "" },
-        if begins { indented.as_str() } else { indented.trim_start() },
-        if ends { "\n\n  " } else { "" },
-    )
+    let text = format!("{text}{}[^{number}]{more}", if is_apart { "\n\n" } else { " " });
+    let line = |line: &str| if line.is_empty() { ">\n".to_owned() } else { format!("> {line}\n") };
+    text.lines().map(line).collect()
 }
 
-/// `text` with its further lines as little indented as its first one, which begins within an item of a list.
+/// Marks of footnotes of a source are text here. In code they are no marks anyway.
+fn without_notes(text: &str) -> String {
+    let mut is_code = false;
+    let line = |line: &str| {
+        is_code ^= line.trim_start().starts_with("```");
+        if is_code { line.to_owned() } else { line.replace("[^", "\\[^") }
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// `text` as a block of code, which is shown as it stands.
+fn fenced(text: &str) -> String {
+    let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(ticks.max(2) + 1);
+    format!("{fence}text\n{}\n{fence}", text.trim_end())
+}
+
+/// `text` with its further lines as little indented as its first one, which may begin within an item of a list.
 fn flush(text: &str) -> String {
     let further = || text.lines().skip(1).filter(|line| !line.trim().is_empty());
     let indent =
@@ -204,12 +292,10 @@ fn flush(text: &str) -> String {
 }
 
 /// `text` with both marks around its code, of which a part may have lost one.
-fn fenced(text: &str, is_code: bool) -> String {
+fn whole(text: &str) -> String {
     const FENCE: &str = "```";
     let fences: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with(FENCE)).collect();
-    let is_indented = text.lines().all(|line| line.starts_with("    ") || line.is_empty());
     match fences.as_slice() {
-        [] if is_code && !is_indented => format!("{FENCE}\n{text}\n{FENCE}"),
         [first, ..] if fences.len() % 2 == 1 => match *first == FENCE && text.trim_end().ends_with(FENCE) {
             true => format!("{FENCE}\n{text}"),
             false => format!("{text}\n{FENCE}"),
@@ -222,14 +308,14 @@ fn fenced(text: &str, is_code: bool) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str, is_code: bool) -> String {
+    fn shown(text: &str, is_verbatim: bool) -> String {
         let quote = Quote {
             rank: 1,
             path: "a.md".into(),
             headings: String::new(),
             offset: 0,
             text: text.into(),
-            is_code,
+            is_verbatim,
             table_head: String::new(),
             more: 0,
             document_id: DocumentId::derive(&[b"a"]),
@@ -239,17 +325,18 @@ mod tests {
 
     #[test]
     fn quotations_keep_the_form_of_their_text() {
-        for (text, is_code, expected) in [
-            ("One\ntwo.", false, "- “One\n  two.” [1]\n"),
-            ("- one\n- two", false, "- “\n\n  - one\n  - two” [1]\n"),
-            ("Do:\n\n1. one", false, "- “Do:\n\n  1. one” [1]\n"),
-            ("let x = 1;", true, "- “\n\n  ```\n  let x = 1;\n  ```\n\n  ” [1]\n"),
-            ("Use:\n\n```rust\nlet x = 1;", true, "- “Use:\n\n  ```rust\n  let x = 1;\n  ```\n\n  ” [1]\n"),
-            ("let x = 1;\n```", true, "- “\n\n  ```\n  let x = 1;\n  ```\n\n  ” [1]\n"),
-            ("```\nlet x = 1;\n```", true, "- “\n\n  ```\n  let x = 1;\n  ```\n\n  ” [1]\n"),
-            ("| a |\n| --- |", false, "- “\n\n  | a |\n  | --- |\n\n  ” [1]\n"),
+        for (text, is_verbatim, expected) in [
+            ("One\ntwo.", false, "> One\n> two. [^1]\n"),
+            ("- one\n- two", false, "> - one\n> - two [^1]\n"),
+            ("Do:\n\n1. one", false, "> Do:\n>\n> 1. one [^1]\n"),
+            ("See[^1] and [1] here.", false, "> See\\[^1] and [1] here. [^1]\n"),
+            ("let x = 1; // [^1]", true, "> ```text\n> let x = 1; // [^1]\n> ```\n>\n> [^1]\n"),
+            ("a ``` b", true, "> ````text\n> a ``` b\n> ````\n>\n> [^1]\n"),
+            ("Use:\n\n```rust\nlet x = 1;", false, "> Use:\n>\n> ```rust\n> let x = 1;\n> ```\n>\n> [^1]\n"),
+            ("let x = 1;\n```", false, "> ```\n> let x = 1;\n> ```\n>\n> [^1]\n"),
+            ("| a |\n| --- |", false, "> | a |\n> | --- |\n>\n> [^1]\n"),
         ] {
-            assert_eq!(shown(text, is_code), expected);
+            assert_eq!(shown(text, is_verbatim), expected);
         }
     }
 }

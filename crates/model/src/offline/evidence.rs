@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, json};
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{CallContext, RoleError};
-use tree_agent_contract::text::count;
 use tree_agent_contract::{DocumentId, text};
 use tree_agent_retrieval::{fuse, terms};
 use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS, ToolError};
 
-use super::question;
+use super::expects::{self, Held};
+use super::{question, vintage};
 use crate::io::{RoleIo, failed};
 
-/// Words that one answer quotes.
-pub(super) const WORDS: usize = 350;
 /// Passages that one answer quotes.
 const PASSAGES: usize = 8;
 /// Hits of a search from which they are chosen.
@@ -22,11 +21,9 @@ const HITS: usize = 20;
 /// Hits of a search in which all sources matter.
 pub(super) const MANY_HITS: usize = 100;
 /// The nearest passages that are shown if nothing was found.
-const NEAREST: usize = 3;
+pub(super) const NEAREST: usize = 3;
 /// Seconds that the first search of a run waits until all passages can be found by meaning.
 const WAIT: u8 = 30;
-/// With this begins why meaning did not count.
-pub(super) const BY_WORDS: &str = "It searched by words alone: ";
 /// A passage of this similarity speaks of the question, whatever its words.
 const SIMILAR: f64 = 0.5;
 
@@ -42,10 +39,13 @@ pub(super) struct Hit {
     pub(super) offset: usize,
     #[serde(rename = "passage")]
     pub(super) text: String,
-    similarity: Option<f64>,
+    pub(super) similarity: Option<f64>,
     /// Its place, from 1.
     #[serde(skip)]
     pub(super) rank: u32,
+    /// What a reader must know of its document.
+    #[serde(skip)]
+    pub(super) note: String,
 }
 
 impl Hit {
@@ -57,7 +57,17 @@ impl Hit {
 
     /// Where it stands, for people.
     pub(super) fn source(&self) -> String {
-        source(&self.path, &self.headings.join(" › "))
+        source(&self.path, &self.place())
+    }
+
+    /// The headings above it, and its note.
+    pub(super) fn place(&self) -> String {
+        let note = Some(self.note.as_str()).filter(|note| !note.is_empty());
+        self.headings.iter().map(String::as_str).chain(note).collect::<Vec<_>>().join(" › ")
+    }
+
+    fn as_held(&self) -> Held {
+        Held { place: format!("{} {} {}", self.path, self.title, self.place()), text: self.text.clone() }
     }
 
     /// The words of it and of its place.
@@ -112,6 +122,11 @@ struct WordCount {
 }
 
 impl Found {
+    /// Whether a passage of the context holds `term` of the query; none if nobody has counted it.
+    fn holds(&self, term: &str) -> Option<bool> {
+        self.words.iter().find(|counted| counted.word == term).map(|counted| counted.passages > 0)
+    }
+
     /// The terms of `question` that say what it is about, each with the number of passages that hold it.
     fn counts(&self, question: &str) -> BTreeMap<String, u64> {
         let asked = terms(question);
@@ -186,37 +201,40 @@ pub(super) struct Evidence {
     pub(super) further: Vec<Hit>,
     /// What was not found, as a phrase; then the passages are only the nearest ones.
     pub(super) missing: Option<String>,
+    /// Clauses of the question that nothing answers, as sentences, if something answers others.
+    pub(super) gaps: Vec<String>,
     /// The terms of the question that some passage holds.
     pub(super) known: BTreeSet<String>,
     /// Why meaning did not count, as a sentence, if it could.
     pub(super) by_words: Option<String>,
 }
 
-/// The passages that answer `question`, which is searched for as a whole. `limit` is the number of hits. See [`wait`].
+/// The passages that answer `question`, which is searched for as a whole, in so many `words`. `limit` is the number of
+/// hits. See [`wait`].
 pub(super) async fn gather(
     io: &RoleIo,
     question: &str,
     limit: Option<usize>,
     wait: u8,
+    words: usize,
 ) -> Result<Evidence, RoleError> {
-    let limit = limit.unwrap_or(HITS);
+    let (limit, language) = (limit.unwrap_or(HITS), io.language());
+    let question = &question::without_preamble(question);
     let mut found = search(io, &question::subject(question), "", limit, wait).await?;
     if let Some(unable) = found.unable {
         let missing = Some(unable.trim_end_matches('.').to_owned());
         return Ok(Evidence { missing, ..Evidence::default() });
     }
-    let known = found.counts(question).into_iter().filter(|(_, n)| *n > 0).map(|(term, _)| term).collect();
-    let missing = missing(io, question, &found).await?;
+    let counts = found.counts(question);
+    let known: BTreeSet<String> = counts.into_iter().filter(|(_, n)| *n > 0).map(|(term, _)| term).collect();
     let by_words = found.embedded.filter(|_| !found.vectors).map(|embedded| {
-        let all = count(found.passages as usize, "passage");
-        format!("{BY_WORDS}{embedded} of {all} can be found by meaning so far.")
+        Sentence::ByWords.of(language, &[&embedded.to_string(), &found.passages.to_string()])
     });
-    if missing.is_some() {
-        let further = found.hits.split_off(found.hits.len().min(NEAREST));
-        return Ok(Evidence { quoted: found.hits, further, missing, known, by_words });
-    }
+    let is_near = |hit: &Hit| hit.similarity.is_some_and(|similarity| similarity >= SIMILAR);
+    let mut missing =
+        (known.is_empty() && !found.hits.iter().any(is_near)).then(|| unanswered(question, language));
+    let mut hits = std::mem::take(&mut found.hits);
     let parts = question::parts(question);
-    let mut hits = found.hits;
     if parts.len() > 1 {
         let mut orders = Vec::new();
         for part in &parts {
@@ -224,18 +242,41 @@ pub(super) async fn gather(
         }
         hits = in_turn(orders);
     }
+    hits = vintage::newest_first(io, question, hits).await?;
     number(&mut hits);
-    let (quoted, further) = best(hits);
-    Ok(Evidence { quoted, further, missing, known, by_words })
+    let (mut quoted, mut further) = best(hits, words);
+    let held: Vec<Held> = quoted.iter().map(Hit::as_held).collect();
+    let clauses = question::clauses(question);
+    let lacks = |clause| expects::missing(clause, language, &held, |term| found.holds(term) != Some(false));
+    let lacking: Vec<(&String, String)> =
+        clauses.iter().filter_map(|clause| Some((clause, lacks(clause)?))).collect();
+    let mut gaps = Vec::new();
+    if lacking.len() == clauses.len() {
+        missing = missing.or_else(|| lacking.into_iter().next().map(|(_, why)| why));
+    } else {
+        let gap = |(clause, why): (&String, String)| format!("“{}”: {why}.", super::short(clause, 300));
+        gaps.extend(lacking.into_iter().map(gap));
+    }
+    if missing.is_some() && quoted.len() > NEAREST {
+        let mut rest = quoted.split_off(NEAREST);
+        rest.append(&mut further);
+        further = rest;
+    }
+    Ok(Evidence { quoted, further, missing, gaps, known, by_words })
 }
 
-/// The first of `hits` that one answer has room for, and the others.
-pub(super) fn best(mut hits: Vec<Hit>) -> (Vec<Hit>, Vec<Hit>) {
+/// That nothing answers `question`, as a phrase.
+pub(super) fn unanswered(question: &str, language: &str) -> String {
+    Sentence::Unanswered.of(language, &[&super::headline(question)])
+}
+
+/// The first of `hits` that one answer of so many `words` has room for, and the others.
+pub(super) fn best(mut hits: Vec<Hit>, most: usize) -> (Vec<Hit>, Vec<Hit>) {
     let mut used = 0;
     let fits = hits.iter().take(PASSAGES).take_while(|hit| {
         let is_first = used == 0;
         used += words(&hit.text);
-        is_first || used <= WORDS
+        is_first || used <= most
     });
     let further = hits.split_off(fits.count());
     (hits, further)
@@ -261,39 +302,4 @@ fn in_turn(orders: Vec<Vec<Hit>>) -> Vec<Hit> {
     let mut taken = BTreeSet::new();
     let turns = (0..longest).flat_map(|turn| orders.iter().filter_map(move |order| order.get(turn)));
     turns.filter(|hit| taken.insert((hit.document_id, hit.offset))).cloned().collect()
-}
-
-/// What the passages do not speak of, as a phrase: a name of the question that no passage holds; or the question
-/// itself, if no passage holds its rarest word with another one of it, or a third of its words (three at least).
-async fn missing(io: &RoleIo, question: &str, found: &Found) -> Result<Option<String>, RoleError> {
-    let counts = found.counts(question);
-    let unknown = |terms: &[String]| terms.iter().any(|term| counts.get(term) == Some(&0));
-    let names = question::names(question);
-    // In a title most words have a capital, and in some languages all nouns.
-    let are_names = 2 * names.len() < question.split_whitespace().count();
-    if let Some((name, _)) = names.into_iter().find(|(_, terms)| are_names && unknown(terms)) {
-        return Ok(Some(format!("no document speaks of “{name}”")));
-    }
-    let known = counts.iter().filter(|(_, passages)| **passages > 0);
-    let Some((rarest, _)) = known.clone().min_by_key(|(_, passages)| **passages) else {
-        let nothing = !counts.is_empty() || found.hits.is_empty();
-        return Ok(nothing.then(|| unanswered(question)));
-    };
-    let is_near = |hit: &Hit| {
-        let held = hit.held(known.clone().map(|(term, _)| term));
-        held.len() > 1 && (held.contains(rarest) || held.len() > 2 && 3 * held.len() >= known.clone().count())
-    };
-    let is_similar = |hit: &Hit| hit.similarity.is_some_and(|similarity| similarity >= SIMILAR);
-    if counts.len() == 1 || found.hits.iter().any(|hit| is_similar(hit) || is_near(hit)) {
-        return Ok(None);
-    }
-    // Passages that hold the word may stand far behind those that hold all others.
-    let word = question.split_whitespace().find(|word| terms(word).contains(rarest)).unwrap_or(rarest);
-    let with_it = search(io, word, "", MANY_HITS, 0).await?;
-    let is_there = with_it.unable.is_some() || with_it.hits.iter().any(is_near);
-    Ok((!is_there).then(|| unanswered(question)))
-}
-
-fn unanswered(question: &str) -> String {
-    format!("no passage answers “{}”", super::short(question, 300))
 }

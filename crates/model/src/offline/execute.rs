@@ -8,9 +8,9 @@ use tree_agent_tools::READ_DOCUMENT;
 
 use super::answer::{Answer, NAMED};
 use super::evidence::{Evidence, Hit, gather, wait};
-use super::question;
 use super::read::{self, quotes};
 use super::step::{Pick, Told, told};
+use super::{PART_WORDS, brief, question, room};
 use crate::io::RoleIo;
 
 /// Label of the document.
@@ -18,15 +18,16 @@ const QUOTATIONS: &str = "quotations";
 
 /// Does the work of a leaf.
 pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<ExecutorOutput, RoleError> {
-    let Told { picks, named, by_words } = told(&input.call);
+    let Told { picks, named, by_words, .. } = told(&input.call);
+    let question = question(&input.call);
     let answer = match picks.is_empty() {
-        true => answer(io, question(&input.call), wait(&input.call)).await?,
+        true => answer(io, &question, wait(&input.call), room(&input.call)).await?,
         false => {
             let (quotes, gaps) = quotes(io, &picks).await?;
-            Answer { quotes, named, by_words, gaps, ..Answer::default() }
+            Answer { quotes, named, by_words, gaps, language: io.language().to_owned(), ..Answer::default() }
         }
     };
-    let (artifacts, result) = answer.returned(QUOTATIONS, question(&input.call), answer.gaps.is_empty());
+    let (artifacts, result) = answer.returned(QUOTATIONS, &input.call.title, answer.gaps.is_empty());
     let note = format!("Quoted {}", count(answer.quotes.len(), "passage"));
     Ok(ExecutorOutput {
         actions: vec![Action {
@@ -41,16 +42,39 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     })
 }
 
-/// The answer to a question that nobody has planned for. See [`wait`].
-pub(super) async fn answer(io: &RoleIo, asked: &str, wait: u8) -> Result<Answer, RoleError> {
-    let Evidence { quoted, further, missing, by_words, .. } = gather(io, asked, None, wait).await?;
+/// The answer to a question or a brief that nobody has planned for, in so many `words`. See [`wait`].
+pub(super) async fn answer(io: &RoleIo, asked: &str, wait: u8, words: usize) -> Result<Answer, RoleError> {
+    let parts = brief::parts(asked);
+    if parts.is_empty() {
+        return one(io, asked, wait, words).await;
+    }
+    let mut all = Answer { language: io.language().to_owned(), ..Answer::default() };
+    for part in parts {
+        let answer = one(io, &part.question(), wait, PART_WORDS).await?;
+        all.add(part.title(), answer);
+    }
+    Ok(all)
+}
+
+async fn one(io: &RoleIo, asked: &str, wait: u8, words: usize) -> Result<Answer, RoleError> {
+    let found = gather(io, asked, None, wait, words).await?;
+    let Evidence { quoted, further, missing, by_words, gaps: open, .. } = found;
     let named = match missing {
         Some(_) => Vec::new(),
         None => more(&quoted, &further),
     };
-    let (quotes, gaps) = quotes(io, &quoted.iter().map(Pick::of).collect::<Vec<_>>()).await?;
-    let quotes = read::within(quotes, |quote| &quote.text);
-    Ok(Answer { missing, quotes, named, by_words, gaps, ..Answer::default() })
+    let (quotes, mut gaps) = quotes(io, &quoted.iter().map(Pick::of).collect::<Vec<_>>()).await?;
+    let quotes = read::within(quotes, |quote| &quote.text, words);
+    gaps.extend(open);
+    Ok(Answer {
+        missing,
+        quotes,
+        named,
+        by_words,
+        gaps,
+        language: io.language().to_owned(),
+        ..Answer::default()
+    })
 }
 
 /// The places of `further` that stand in the same sources as what is `quoted`, each once.

@@ -18,8 +18,8 @@ use tree_agent_contract::text::{count, prefix, suffix};
 use tree_agent_contract::{NodeStatus, StepId, limits};
 
 use super::evidence::{Evidence, Hit, MANY_HITS, gather, wait};
-use super::plan::{Source, of_group, sources, titles, width};
-use super::{question, short};
+use super::plan::{Source, of_group, of_part, sources, titles, width};
+use super::{brief, question, room, short};
 use crate::io::RoleIo;
 
 /// Bytes of what is said about one task in a roll-up.
@@ -82,11 +82,16 @@ async fn wanted(
     io: &RoleIo,
     wait: u8,
 ) -> Result<Vec<Source>, RoleError> {
-    let found = gather(io, question(&input.call), Some(MANY_HITS), wait).await?;
-    let mut tasks = sources(&found, usize::MAX);
+    let question = question(&input.call);
+    let parts = brief::parts(&question);
+    if !parts.is_empty() {
+        return Ok(parts.iter().map(of_part).collect());
+    }
+    let found = gather(io, &question, Some(MANY_HITS), wait, room(&input.call)).await?;
+    let mut tasks = if found.missing.is_none() { sources(&found, usize::MAX) } else { Vec::new() };
     if tasks.is_empty() {
         // The task says itself what was not found.
-        let title = short(question(&input.call), TASK_BYTES);
+        let title = short(&question, TASK_BYTES);
         let (id, reason) = ("objective".to_owned(), "It is the whole task.".to_owned());
         tasks.push(Source { id, title, reason, criteria: Vec::new() });
     }

@@ -9,10 +9,11 @@ use tree_agent_contract::role::{
 };
 use tree_agent_contract::text::{count, suffix};
 
+use super::brief::{self, Part};
 use super::evidence::{Evidence, Hit, gather, wait};
 use super::execute::more;
-use super::step::{Pick, names, told};
-use super::{question, short};
+use super::step::{self, Pick, names, told};
+use super::{question, room, short};
 use crate::io::RoleIo;
 
 /// Bytes of a title beyond which it is cut.
@@ -33,7 +34,16 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if call.finish.is_some() {
         return Ok(execute("A budget is nearly used up."));
     }
-    let found = gather(io, question(call), None, wait(call)).await?;
+    let question = question(call);
+    let parts = brief::parts(&question);
+    if parts.len() > most {
+        return Ok(execute("The brief has more parts than a plan may have steps."));
+    }
+    if !parts.is_empty() {
+        let reason = format!("The brief has {}.", count(parts.len(), "part"));
+        return Ok(delegate(parts.iter().map(of_part).collect(), reason, width, &input.prior_steps));
+    }
+    let found = gather(io, &question, None, wait(call), room(call)).await?;
     let sources = sources(&found, most);
     if let Some(missing) = found.missing {
         return Ok(execute(&format!("Not found: {missing}.")));
@@ -41,7 +51,9 @@ pub(super) async fn plan(input: &PlanInput, io: &RoleIo) -> Result<PlannerOutput
     if let [_] = sources.as_slice() {
         return Ok(execute("What answers stands in one document."));
     }
-    Ok(delegate(sources, found.quoted.len(), width, &input.prior_steps))
+    let (passages, documents) = (count(found.quoted.len(), "passage"), count(sources.len(), "document"));
+    let reason = format!("{passages} of {documents} answer best.");
+    Ok(delegate(sources, reason, width, &input.prior_steps))
 }
 
 /// Steps that one band may hold.
@@ -109,7 +121,7 @@ pub(super) fn of_group(group: &[&Hit], found: &Evidence, titles: &BTreeMap<Strin
         reason: format!("It holds {} of those that answer best.", count(group.len(), "passage")),
         criteria: criteria
             .chain(more(&quoted, &found.further).iter().map(|place| names(place)))
-            .chain(found.by_words.clone())
+            .chain(found.by_words.as_deref().map(step::searched))
             .collect(),
     }
 }
@@ -139,16 +151,25 @@ fn slug(path: &str) -> String {
     format!("quote-{}", suffix(&name, 96))
 }
 
-fn delegate(sources: Vec<Source>, passages: usize, width: usize, prior: &[PriorStep]) -> PlannerOutput {
+/// The step that answers a part of a brief.
+pub(super) fn of_part(part: &Part) -> Source {
+    Source {
+        id: slug(&part.label),
+        title: short(&part.title(), TITLE),
+        reason: "It is a part of the brief.".to_owned(),
+        criteria: vec![step::answers(part)],
+    }
+}
+
+fn delegate(sources: Vec<Source>, reason: String, width: usize, prior: &[PriorStep]) -> PlannerOutput {
     let n = sources.len();
-    let reason = format!("{} of {} answer best.", count(passages, "passage"), count(n, "document"));
-    let summary = format!("Quote {}, then merge.", count(n, "source"));
+    let summary = format!("Do {}, then merge.", count(n, "step"));
     let lines: String = sources.iter().map(|source| format!("- {}\n", source.title)).collect();
     let mut used = BTreeSet::new();
     let mut bands: Vec<BandDraft> = Vec::new();
     for (i, source) in sources.into_iter().enumerate() {
         if i % width == 0 {
-            let goal = "Quote the sources".to_owned();
+            let goal = "Quote what answers".to_owned();
             bands.push(BandDraft {
                 index: (i / width) as u32,
                 goal,

@@ -1,6 +1,7 @@
 //! What a question asks: its clauses, the two sides of a comparison, and the names in it.
 
 use tree_agent_retrieval::{Query, terms};
+use unicode_segmentation::UnicodeSegmentation;
 
 /// An objective of more clauses is taken whole: it is a text and no question.
 const CLAUSES: usize = 4;
@@ -90,19 +91,78 @@ fn sides(question: &str) -> Option<[String; 2]> {
     (each > 0).then(|| [without(b), without(a)])
 }
 
-/// The names in `question`, each with its terms: words with a capital or a digit that begin no sentence.
-pub(super) fn names(question: &str) -> Vec<(&str, Vec<String>)> {
-    let mut begins = true;
+/// Beginnings of sentences that say for whom or how an answer is written, and nothing about what is asked.
+const PREAMBLES: [&str; 14] = [
+    "you are ",
+    "you have ",
+    "you will ",
+    "i am preparing",
+    "we are preparing",
+    "internal documents",
+    "documents are ",
+    "the documents ",
+    "please rely",
+    "please use",
+    "keep it ",
+    "use only ",
+    "answer in ",
+    "du bist ",
+];
+
+/// `question` without sentences that only say for whom or how an answer is written; whole if nothing else is there.
+pub(super) fn without_preamble(question: &str) -> String {
+    let is_preamble = |sentence: &&str| {
+        let text = sentence.trim().to_lowercase();
+        PREAMBLES.iter().any(|beginning| text.starts_with(beginning)) && !text.ends_with('?')
+    };
+    let kept: String = question.split_sentence_bounds().filter(|sentence| !is_preamble(sentence)).collect();
+    if terms(&kept).is_empty() { question.to_owned() } else { kept.trim().to_owned() }
+}
+
+/// The sentences of `question` that ask; all of it if none ends with a question mark.
+pub(super) fn asking(question: &str) -> String {
+    let sentences = question.split_sentence_bounds().filter(|sentence| sentence.trim().ends_with('?'));
+    let asking: String = sentences.collect();
+    if asking.is_empty() { without_preamble(question) } else { asking }
+}
+
+/// The names in `asked`: options and code, years, and words with a capital where a capital means a name. In a title
+/// most words have one, and in German every noun: there, a name stands behind another such word (`Kühlhaus Trossheim`).
+pub(super) fn names<'a>(asked: &'a str, language: &str) -> Vec<&'a str> {
+    let is_capital = |word: &str| word.starts_with(char::is_uppercase) && word.chars().nth(1).is_some();
+    let words = || asked.split_whitespace();
+    let is_title =
+        words().count() > 2 && 2 * words().filter(|word| is_capital(word)).count() > words().count();
+    let (mut begins, mut behind_capital) = (true, false);
     let mut names = Vec::new();
-    for word in question.split_whitespace() {
+    for word in words() {
         let is_first = std::mem::replace(&mut begins, word.ends_with(['.', '?', '!', ':']));
-        let name = word.trim_matches(|c: char| !c.is_alphanumeric());
-        let name = name.strip_suffix("'s").or_else(|| name.strip_suffix("’s")).unwrap_or(name);
-        if !is_first && name.contains(|c: char| c.is_uppercase() || c.is_numeric()) {
-            names.push((name, terms(name)));
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '-' && c != '`');
+        if is_year(bare)
+            || bare.starts_with('-')
+            || bare.len() > 2 && bare.starts_with('`') && bare.ends_with('`')
+        {
+            names.push(bare.trim_matches(['-', '`']));
+            continue;
+        }
+        for part in bare.split(['-', '/']) {
+            let name = part.strip_suffix("'s").or_else(|| part.strip_suffix("’s")).unwrap_or(part);
+            // `MongoDB`, `IPv6`
+            let is_odd = name.chars().skip(1).any(char::is_uppercase);
+            let is_name = (!is_first && !is_title) && (language != "de" || behind_capital) || is_odd;
+            if is_capital(name) && is_name {
+                names.push(name);
+            }
+            behind_capital = is_capital(name) && !is_first;
         }
     }
+    names.retain(|name| !name.is_empty());
     names
+}
+
+/// A year of the last or of this century.
+pub(super) fn is_year(word: &str) -> bool {
+    word.len() == 4 && (word.starts_with("19") || word.starts_with("20")) && word.parse::<u16>().is_ok()
 }
 
 /// Whether `word`, or the word of which it is the stem, only says what to do.
@@ -186,9 +246,28 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_capital_or_a_digit() {
-        let names = |question| names(question).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(names("Does Redis 7's cluster speak TLS? Which one?"), ["Redis", "7", "TLS"]);
-        assert!(names("港の船はいつ出ますか").is_empty());
+    fn names_have_a_capital_where_it_means_one() {
+        for (asked, language, expected) in [
+            ("Does Redis 7's cluster speak TLS? Which one?", "en", &["Redis", "TLS"][..]),
+            (
+                "Do Rotterdam-based staff of ACME's `lab` use --fast in 2024?",
+                "en",
+                &["Rotterdam", "ACME", "lab", "fast", "2024"],
+            ),
+            ("When Do Surveys Of MongoDB Take Place?", "en", &["MongoDB"]),
+            ("Wie hoch ist das Entgelt im Kühlhaus Trossheim?", "de", &["Trossheim"]),
+            ("港の船はいつ出ますか", "ja", &[]),
+        ] {
+            assert_eq!(names(asked, language), expected, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_preamble_asks_nothing() {
+        let question =
+            "You are preparing a meeting. Internal documents are available. How many came in 2024?";
+        assert_eq!(without_preamble(question), "How many came in 2024?");
+        assert_eq!(asking("We have a slow line. How is this set? Thanks."), "How is this set? ");
+        assert_eq!(without_preamble("You are here."), "You are here.");
     }
 }

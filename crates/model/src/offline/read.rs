@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
-use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::RoleError;
-use tree_agent_retrieval::{Kind, Piece, chunk};
+use tree_agent_contract::{DocumentId, limits};
+use tree_agent_retrieval::{Format, Kind, Piece, chunk};
 use tree_agent_tools::{OUTPUT_BYTES, READ_DOCUMENT, ToolError};
 
-use super::evidence::{WORDS, source, unable, words};
+use super::evidence::{source, unable, words};
 use super::step::{Pick, hash};
 use crate::io::RoleIo;
 
@@ -30,9 +30,9 @@ pub(super) struct Quote {
     /// The byte at which it begins.
     pub(super) offset: usize,
     pub(super) text: String,
-    /// Code without the marks that say so.
+    /// It is shown as it stands: the source is no Markdown, or it is code without the marks that say so.
     #[serde(default)]
-    pub(super) is_code: bool,
+    pub(super) is_verbatim: bool,
     /// The first lines of the table that it is a part of, if it does not hold them.
     #[serde(default)]
     pub(super) table_head: String,
@@ -48,6 +48,24 @@ impl Quote {
     pub(super) fn source(&self) -> String {
         source(&self.path, &self.headings)
     }
+
+    /// Takes in `next`, which stands behind it in the same section: what is one text is one quotation. False if
+    /// something stands between them, or it would be too long to be one statement.
+    fn join(&mut self, next: &Self, Window { start, body, .. }: &Window) -> bool {
+        let (begin, end) =
+            (self.offset.saturating_sub(*start), (next.offset + next.text.len()).saturating_sub(*start));
+        let between = body.get(begin + self.text.len()..next.offset.saturating_sub(*start));
+        let is_next =
+            self.headings == next.headings && between.is_some_and(|between| between.trim().is_empty());
+        let is_alike =
+            self.is_verbatim == next.is_verbatim && self.more == 0 && end - begin <= limits::CLAIM_BYTES;
+        if is_next && is_alike {
+            self.text = body[begin..end].to_owned();
+            self.rank = self.rank.min(next.rank);
+            self.more = next.more;
+        }
+        is_next && is_alike
+    }
 }
 
 /// A part of a document, from a byte on.
@@ -57,13 +75,17 @@ struct Window {
     pieces: Vec<Piece>,
 }
 
-/// The first of `quotes` that one answer has room for.
-pub(super) fn within<T>(quotes: impl IntoIterator<Item = T>, text: impl Fn(&T) -> &str) -> Vec<T> {
+/// The first of `quotes` that one answer of so many words has room for.
+pub(super) fn within<T>(
+    quotes: impl IntoIterator<Item = T>,
+    text: impl Fn(&T) -> &str,
+    most: usize,
+) -> Vec<T> {
     let mut used = 0;
     let fits = |quote: &T| {
         let is_first = used == 0;
         used += words(text(quote));
-        is_first || used <= WORDS
+        is_first || used <= most
     };
     quotes.into_iter().take_while(fits).collect()
 }
@@ -81,6 +103,7 @@ pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, V
     for (id, mut picks) in documents {
         picks.sort_by_key(|pick| pick.offset);
         let mut window: Option<Window> = None;
+        let first = quotes.len();
         for pick in picks {
             if window.as_ref().is_none_or(|w| pick.offset + pick.bytes > w.start + w.body.len()) {
                 let start = if pick.offset + pick.bytes <= OUTPUT_BYTES { 0 } else { pick.offset };
@@ -100,7 +123,12 @@ pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, V
                 }
             }
             match window.as_ref().and_then(|window| quote(pick, window)) {
-                Some(quote) => quotes.push(quote),
+                Some(quote) => {
+                    let before = if quotes.len() > first { quotes.last_mut() } else { None };
+                    let joined =
+                        before.zip(window.as_ref()).is_some_and(|(last, window)| last.join(&quote, window));
+                    quotes.extend((!joined).then_some(quote));
+                }
                 None => gaps.push(format!("{} has changed since it was found.", pick.path)),
             }
         }
@@ -132,7 +160,8 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
     let begin = pick.offset.checked_sub(*start)?;
     let mut range = begin..begin + pick.bytes;
     body.get(range.clone()).filter(|text| hash(text) == pick.hash)?;
-    let (mut is_code, mut table_head, mut more) = (false, String::new(), 0);
+    let (mut table_head, mut more) = (String::new(), 0);
+    let mut is_verbatim = Format::of(&pick.path) != Format::Markdown;
     if let Some(at) = pieces.iter().position(|piece| piece.range == range) {
         let all = run(body, pieces, at);
         match pieces[at].kind {
@@ -148,7 +177,11 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
             Kind::Table if all.start < range.start => {
                 table_head = head(&body[all]).unwrap_or_default().to_owned()
             }
-            Kind::Code => is_code = true,
+            Kind::Code => {
+                let text = &body[range.clone()];
+                let is_indented = text.lines().all(|line| line.starts_with("    ") || line.is_empty());
+                is_verbatim |= !text.contains("```") && !text.contains("~~~") && !is_indented;
+            }
             Kind::Table | Kind::Text | Kind::Quote => {}
         }
     }
@@ -158,7 +191,7 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
         headings: pick.headings.clone(),
         offset: start + range.start,
         text: body[range].to_owned(),
-        is_code,
+        is_verbatim,
         table_head,
         more,
         document_id: pick.document_id,

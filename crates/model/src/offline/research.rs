@@ -21,8 +21,11 @@ use super::evidence::{Hit, MANY_HITS, best, search, wait};
 use super::execute;
 use super::read::quotes;
 use super::step::Pick;
-use super::{LABEL, short};
+use super::{WORDS, short};
 use crate::io::RoleIo;
+
+/// What the frontmatter names as the author.
+const AUTHOR: &str = "offline model: it quotes and does not reason";
 
 /// Does the research.
 pub(super) async fn research(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, RoleError> {
@@ -76,7 +79,7 @@ async fn topic(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, Rol
     };
     let common = common_headings(&hits);
     let mut drafts: Vec<ChildDraft> = Vec::new();
-    let (quoted, further) = best(std::mem::take(&mut hits));
+    let (quoted, further) = best(std::mem::take(&mut hits), WORDS);
     if input.path.len() == 1 {
         for hit in &further {
             let Some(heading) = hit.headings.get(common) else { continue };
@@ -87,13 +90,13 @@ async fn topic(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, Rol
         hits = quoted;
     } else if let [_, heading] = input.path.as_slice() {
         let below = |hit: &Hit| hit.headings.get(common).is_some_and(|own| is_same(own, heading));
-        hits = best(further.into_iter().filter(below).collect()).0;
+        hits = best(further.into_iter().filter(below).collect(), WORDS).0;
     }
     let answer = match hits.is_empty() {
-        true => execute::answer(io, &title, 0).await?,
+        true => execute::answer(io, &title, 0, WORDS).await?,
         false => {
             let (quotes, gaps) = quotes(io, &hits.iter().map(Pick::of).collect::<Vec<_>>()).await?;
-            Answer { quotes, gaps, ..Answer::default() }
+            Answer { quotes, gaps, language: io.language().to_owned(), ..Answer::default() }
         }
     };
     let (markdown, summary) = (answer.markdown(&title), answer.summary());
@@ -154,7 +157,7 @@ fn with_frontmatter(
         ("title", json!(title)),
         ("summary", json!(summary)),
         ("sources", json!(sources)),
-        ("author", json!(LABEL)),
+        ("author", json!(AUTHOR)),
     ];
     let Some(wanted) = &input.frontmatter_schema else { return Ok(write(fields, markdown)) };
     if wanted.get("additionalProperties") == Some(&json!(false)) {

@@ -5,7 +5,8 @@ use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::CallContext;
 use tree_agent_contract::text::one_line;
 
-use super::evidence::{BY_WORDS, Hit};
+use super::brief::Part;
+use super::evidence::Hit;
 
 /// A passage that is to be read and quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Pick {
             rank: hit.rank,
             document_id: hit.document_id,
             path: hit.path.clone(),
-            headings: hit.headings.join(" › "),
+            headings: hit.place(),
             offset: hit.offset,
             bytes: hit.text.len(),
             hash: hash(&hit.text),
@@ -74,8 +75,26 @@ pub(super) fn names(source: &str) -> String {
     format!("Names {}", one_line(source))
 }
 
+/// Begins the criterion that says which part of a brief a step answers.
+const ANSWERS: &str = "Answers: ";
+/// Begins the criterion that says why meaning did not count.
+const SEARCH: &str = "Search: ";
+
+/// The criterion of a step that answers a part of a brief.
+pub(super) fn answers(part: &Part) -> String {
+    format!("{ANSWERS}{}", one_line(&part.question()))
+}
+
+/// The criterion that says why meaning did not count.
+pub(super) fn searched(by_words: &str) -> String {
+    format!("{SEARCH}{by_words}")
+}
+
 /// What the step of a node says.
+#[derive(Default)]
 pub(super) struct Told {
+    /// The question that it answers by itself.
+    pub(super) asked: Option<String>,
     /// The passages that it quotes.
     pub(super) picks: Vec<Pick>,
     /// The places that it names.
@@ -90,7 +109,8 @@ pub(super) fn told(call: &CallContext) -> Told {
     Told {
         picks: criteria().filter_map(|c| Pick::parse(c)).collect(),
         named: criteria().filter_map(|c| c.strip_prefix("Names ")).map(str::to_owned).collect(),
-        by_words: criteria().find(|c| c.starts_with(BY_WORDS)).cloned(),
+        by_words: criteria().find_map(|c| c.strip_prefix(SEARCH)).map(str::to_owned),
+        asked: criteria().find_map(|c| c.strip_prefix(ANSWERS)).map(str::to_owned),
     }
 }
 

@@ -7,8 +7,9 @@ async fn what_is_not_there_is_said_first() {
     for question in [
         // A name that no document holds.
         "Which pilots does the Braxtec crane need?",
-        // Words that stand nowhere together.
-        "Do coasters meet at low water with a fee for cranes?",
+        // A year, and a kind of thing, that no passage gives.
+        "What did a crane cost in 1987?",
+        "In which year was the first pilot hired?",
         "How do submarines refuel plutonium?",
     ] {
         let done = Runner::new(question, 1).run().await;
@@ -21,7 +22,11 @@ async fn what_is_not_there_is_said_first() {
     let title = Runner::new("When May A Pilot Refuse Quickly", 1).run().await;
     assert!(!title.document.contains("Not found"), "{}", title.document);
     let named = Runner::new("Which pilots does the Braxtec crane need?", 1).run().await;
-    assert!(named.document.contains("Not found: no document speaks of “Braxtec”."), "{}", named.document);
+    assert!(
+        named.document.contains("Not found: no passage that was found names “Braxtec”."),
+        "{}",
+        named.document
+    );
     let empty = Runner::new("What is the tidal range?", 1);
     for path in super::corpus().keys() {
         empty.documents.remove_source(empty.context.project_ids[0], path);
@@ -73,32 +78,32 @@ async fn lists_tables_and_code_keep_their_form() {
             "steps.md",
             format!("# Frobnicator\n\nTo stop the frobnicator:\n\n{steps}"),
             "How do I stop the frobnicator?",
-            &["To stop the frobnicator:\n\n  1. Turn", "  12. Turn the frobnicator valve 12"][..],
+            &["> To stop the frobnicator:\n>\n> 1. Turn", "> 12. Turn the frobnicator valve 12"][..],
         ),
         (
             "shops.md",
             format!("# Widgets\n\n{items}"),
             "Which widget shop sells size 3?",
-            &["- “\n\n  - The widget shop 1 ", "] and ", " more\n"],
+            &["\n> - The widget shop 1 ", "] and ", " more\n"],
         ),
         (
             "table.md",
             format!("# Gauges\n\n| name | pressure |\n| --- | --- |\n{rows}"),
             "What pressure has gauge 58?",
-            &["- “\n\n  | name | pressure |\n  | --- | --- |\n  | gauge", "| gauge 58 | 58 bars"],
+            &["\n> | name | pressure |\n> | --- | --- |\n> | gauge", "| gauge 58 | 58 bars"],
         ),
         (
             "code.md",
             "# Flumen\n\nStart it like this:\n\n```sh\nmake flumen\n```\n".to_owned(),
             "How do I start flumen?",
-            &["- “Start it like this:\n\n  ```sh\n  make flumen\n  ```\n\n  ” [1]\n"],
+            &["> Start it like this:\n>\n> ```sh\n> make flumen\n> ```\n>\n> [^1]\n"],
         ),
-        ("main.rs", "fn flumen() {\n    start();\n}\n".to_owned(), "flumen", &["  ```\n  fn flumen() {\n"]),
+        ("main.rs", "fn flumen() {\n    start();\n}\n".to_owned(), "flumen", &["> ```text\n> fn flumen() {\n"]),
         (
             "港.md",
             "# 港の手引き\n\n嵐のとき、水先案内人は乗船を拒否できる。波の高さが三メートルを超えるときに限る。\n".to_owned(),
             "水先案内人はいつ拒否できるか",
-            &["- “嵐のとき、水先案内人は乗船を拒否できる。波の高さが三メートルを超えるときに限る。” [1]\n"],
+            &["> 嵐のとき、水先案内人は乗船を拒否できる。波の高さが三メートルを超えるときに限る。 [^1]\n"],
         ),
     ] {
         let runner = Runner::new(question, 1);

@@ -76,7 +76,7 @@ async fn every_quotation_is_cited_and_every_citation_holds() {
         }
         runner.run().await;
         for (text, citations) in runner.cited.as_ref().unwrap().lock().unwrap().values() {
-            let quotations = text.matches("\n- “").count();
+            let quotations = text.matches("[^").count() - text.matches("\n[^").count();
             assert_eq!(citations.len(), quotations, "{text}");
             for citation in citations {
                 assert_eq!(citation.verdict, Verdict::Verified, "{citation:?}\n{text}");

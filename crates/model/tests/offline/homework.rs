@@ -236,7 +236,7 @@ async fn the_sources_are_read_once_then_what_the_plan_lacks_then_it_ends() {
     );
     assert!(ended.last.items.iter().all(|item| item.state == ItemState::Done), "{:?}", ended.last.items);
     assert!(!ended.last.branches.is_empty() && ended.last.rollup.contains("completed"));
-    assert!(ended.document.contains("pilot") && ended.document.contains("## Sources"), "{}", ended.document);
+    assert!(ended.document.contains("pilot") && ended.document.contains("\n[^1]: "), "{}", ended.document);
 }
 
 #[tokio::test]
