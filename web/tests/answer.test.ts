@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { CitationSchema, CitedClaimSchema, Verdict, type CitedClaim } from '../src/gen/treeagent/v1/citations_pb';
 import { chainOf, claimBefore, claimOf, endsOf, entryOf, headingsAbove, isWhole } from '../src/lib/answer/entries';
-import { shaped, withoutSources } from '../src/lib/answer/shape';
+import { shaped } from '../src/lib/answer/shape';
 import { checkWords } from '../src/lib/answer/words';
 import { visible } from '../src/lib/markdown/tree';
 import { eventWords } from '../src/lib/words';
@@ -16,27 +16,20 @@ const claim = (index: number, words: string, restsOn: number[] = [], documentId 
   });
 
 const OFFLINE =
-  '# The question\n\n*A remark.*\n\n### a.md › A\n\n- “One\n  two.” [1]\n\n### b.md\n\n- “\n\n  | a |\n  | --- |\n  | b |\n\n  ” [2]\n- “\n\n  - item\n  - last” [1]\n' +
-  '\n## Sources\n\n1. a.md › A\n2. b.md\n';
+  '# The question\n\n*A remark.*\n\n### a.md › A\n\n> One\n> two \\[^2] linkgit:a[1]. [^1]\n\n### b.md\n\n> | a |\n> | --- |\n> | b |\n>\n> [^2]\n\n> - item\n> - last [^1]\n' +
+  '\n[^1]: a.md › A\n[^2]: b.md\n';
 
-const shape = (body: string, title = 'The question') => {
-  const { text, names } = withoutSources(body);
+const shape = (text: string, title = 'The question', cited = ['a', '1', '2']) => {
   const part = { from: 0, text, before: '' };
-  return {
-    ...shaped(part, read(text), { title, marks: names.length, isCited: (id) => id === 'a' }),
-    text,
-    names,
-    part,
-  };
+  return { ...shaped(part, read(text), { title, isCited: (id) => cited.includes(id) }), text, part };
 };
 const keys = (tree: unknown): string[] =>
   [...JSON.stringify(tree).matchAll(/"key":"([^"]*)"/g)].map((found) => found[1]!);
 
 describe('the text of an answer', () => {
-  it('has neither its title nor its list of sources, and quotations as blocks with pills', () => {
-    const { children, names, text } = shape(OFFLINE);
-    expect(names).toEqual(['a.md › A', 'b.md']);
-    expect(children.map((one) => one.type)).toEqual([
+  it('has no title of its own, and pills where it cites, which text of a source is not', () => {
+    const { children, text } = shape(OFFLINE);
+    expect(children.slice(0, 6).map((one) => one.type)).toEqual([
       'paragraph',
       'heading',
       'blockquote',
@@ -44,48 +37,35 @@ describe('the text of an answer', () => {
       'blockquote',
       'blockquote',
     ]);
-    expect(visible(children[2]!)).toBe('One\ntwo.\u00a0');
-    expect(children[4]).toMatchObject({ children: [{ type: 'table' }, { children: [{}, { type: 'cite' }] }] });
-    expect(children[5]).toMatchObject({ children: [{ type: 'list' }] });
-    expect(keys(children).map((key) => text.slice(Number(key.split('.')[0])).slice(0, 3))).toEqual([
-      '[1]',
-      '[2]',
-      '[1]',
-    ]);
+    expect(visible(children[2]!)).toBe('One\ntwo [^2] linkgit:a[1]. ');
+    expect(children[4]).toMatchObject({ children: [{ type: 'table' }, { children: [{ type: 'cite' }] }] });
+    expect(keys(children).map((key) => text.slice(Number(key)).slice(0, 4))).toEqual(['[^1]', '[^2]', '[^1]']);
   });
 
-  it('keeps what follows the sources, and what only looks like them', () => {
-    expect(withoutSources(`${OFFLINE}\n## Documents\n\n- more\n`)).toMatchObject({
-      text: expect.stringContaining('## Documents') as string,
-      names: ['a.md › A', 'b.md'],
-    });
-    const prose = 'Text [1].\n\n## Sources\n\nThey are good.\n';
-    expect(withoutSources(prose)).toEqual({ text: prose, names: [] });
-    expect(keys(shape(prose))).toEqual([]);
-    expect(keys(shape('A [3] and `[1]`.\n\n## Sources\n\n1. a.md'))).toEqual([]);
+  it('leaves out a heading that the page says whole, and no other one', () => {
+    const long = 'You are preparing. The question that is long';
+    expect(shape('# The question that \u2026\n\nText.', long).children).toHaveLength(1);
     expect(shape('# Another\n\nText.').children).toHaveLength(2);
+    expect(keys(shape('Text [1].\n\n## Sources\n\n1. a.md'))).toEqual([]);
   });
 
   it('makes pills of footnotes that cite, and of no others', () => {
-    const { children } = shape('One[^a], two[^b].\n\n[^a]: x\n[^b]: y\n');
+    const { children } = shape('One[^a], two[^b].\n\n[^a]: x\n[^b]: y\n', '', ['a']);
     expect(children[0]).toMatchObject({
       children: [{}, { type: 'cite', note: 'a' }, {}, { type: 'footnoteReference' }, {}],
     });
-  });
-
-  it('keeps ordinary lists', () => {
-    expect(shape('- “Said.”\n- more [1]\n\n## Sources\n\n1. a.md').children[0]).toMatchObject({ type: 'list' });
   });
 });
 
 describe('what a pill leads to', () => {
   it('is the citation whose claim ends before it', () => {
     const { text, part } = shape(OFFLINE);
-    const claims = [claim(0, 'One\ntwo.'), claim(1, '| a |\n| --- |\n| b |')];
-    const ends = endsOf({ ...part, from: 100 }, claims);
-    expect(claimBefore(ends, text.indexOf('[1]') + 100)).toBe(claims[0]);
-    expect(claimBefore(ends, text.indexOf('[2]') + 100)).toBe(claims[1]);
-    expect(claimBefore(ends, text.length + 100)).toBeUndefined();
+    const claims = [claim(0, 'One\ntwo \\[^2] linkgit:a[1].'), claim(1, '| a |\n| --- |\n| b |')];
+    const moved = { ...part, from: 100 };
+    const ends = endsOf(moved, claims);
+    expect(claimBefore(moved, ends, text.indexOf(' [^1]') + 101)).toBe(claims[0]);
+    expect(claimBefore(moved, ends, text.indexOf('> [^2]') + 102)).toBe(claims[1]);
+    expect(claimBefore(moved, ends, text.length + 100)).toBeUndefined();
   });
 
   it('is the citation with the document and the words of a footnote', () => {

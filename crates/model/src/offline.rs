@@ -123,6 +123,11 @@ fn question(call: &CallContext) -> String {
     }
 }
 
+/// What the document of a node is called.
+fn title(call: &CallContext) -> String {
+    headline(if call.depth == 0 { &call.objective } else { &call.title })
+}
+
 /// What a document about `question` is called.
 fn headline(question: &str) -> String {
     /// A longer one is no headline.

@@ -65,6 +65,7 @@ struct Runner {
     changed: Option<(&'static str, Option<String>)>,
     /// A tool is not offered, so calls of it fail.
     denies: bool,
+    language: &'static str,
     /// If present, a role service answers as well: the documents of all nodes, with the citations that it has checked.
     cited: Option<Mutex<Cited>>,
 }
@@ -100,6 +101,7 @@ impl Runner {
             cuts: None,
             changed: None,
             denies: false,
+            language: "",
             cited: None,
         }
     }
@@ -107,6 +109,7 @@ impl Runner {
     fn io(&self, phase: &'static str) -> (RoleIo, mpsc::Receiver<RoleUpdate>) {
         let tools = self.tools.tool_set(Caller::new(self.run, self.context.clone()));
         let (io, updates) = RoleIo::new(tools, phase);
+        let io = io.speaking(self.language);
         (io.allowing(Allowance { tool_calls: self.tool_calls, ..Default::default() }), updates)
     }
 

@@ -8,6 +8,8 @@ use super::printable::many_lines;
 
 /// Longer lines are hard to read.
 const COLUMNS: usize = 100;
+/// Before each line of a quotation.
+const QUOTE_BAR: &str = "│ ";
 
 /// `markdown` with its headings, lists, tables and code laid out in `columns`; links stay as they were written. Nothing
 /// of it steers the terminal: the library reads no entities, so what was left out beforehand does not come back.
@@ -21,7 +23,30 @@ pub(crate) fn render(markdown: &str, columns: usize, palette: Palette) -> String
         skin.code_block.set_fg(Color::Cyan);
         skin.headers.iter_mut().for_each(|heading| heading.add_attr(Attribute::Bold));
     }
-    skin.text(&many_lines(markdown).replace('\t', "    "), Some(columns.min(COLUMNS))).to_string()
+    let columns = columns.min(COLUMNS);
+    let text = many_lines(markdown).replace('\t', "    ");
+    let laid_out = |text: &str, columns: usize| skin.text(text, Some(columns)).to_string();
+    let (mut out, mut block) = (String::new(), String::new());
+    // The library knows no blocks of several lines within a quotation, so what is quoted is laid out by itself.
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let quoted = line.strip_prefix('>');
+        block.push_str(quoted.map_or(line, |line| line.strip_prefix(' ').unwrap_or(line)));
+        block.push('\n');
+        if lines.peek().is_none_or(|next| next.starts_with('>') != quoted.is_some()) {
+            match quoted {
+                None => out.push_str(&laid_out(&block, columns)),
+                Some(_) => {
+                    let quoted = laid_out(&block, columns.saturating_sub(2));
+                    quoted
+                        .lines()
+                        .for_each(|line| out.extend([format!("{QUOTE_BAR}{line}").trim_end(), "\n"]));
+                }
+            }
+            block.clear();
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -32,7 +57,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# A heading that is longer than the window is wide\n\nSome **bold** text with a \
-        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- “one” [1]\n  - two\n\n\
+        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- one\n  - two\n\n> Quoted text that is long enough to be wrapped. [^1]\n>\n> ```\n> a  b\n> ```\n\n\
         | service | what it owns |\n| --- | --- |\n| gateway | the only public door of them all |\n\n\
         ```sh\nmake cluster REPLICAS=2 # two of each\n```\n\nhostile \x1b[2J\u{9b}31m &#27;[31m &#x202e; \u{202e}\x07\n";
 

@@ -10,7 +10,7 @@ use super::answer::{Answer, NAMED};
 use super::evidence::{NEAREST, wait};
 use super::expects::Held;
 use super::read::Quote;
-use super::{brief, execute, expects, homework, question, read, room, short};
+use super::{brief, execute, expects, homework, question, read, room, short, title};
 use crate::io::RoleIo;
 
 /// Label of the document.
@@ -50,8 +50,7 @@ pub(super) async fn aggregate(input: &AggregateInput, io: &RoleIo) -> Result<Agg
         child.status == NodeStatus::Completed && assessment.is_none_or(|assessment| assessment.met)
     };
     let is_complete = input.exhausted_budget.is_none() && input.children.iter().all(is_met);
-    let title = if input.call.depth == 0 { &question } else { &input.call.title };
-    let (artifacts, result) = answer.returned(SYNTHESIS, title, is_complete);
+    let (artifacts, result) = answer.returned(SYNTHESIS, title(&input.call), is_complete);
     let finding = |quote: &Quote| {
         let finding = format!("“{}” ({})", short(&quote.text, 1_000), quote.source());
         prefix(&finding, limits::CLAIM_BYTES).to_owned()

@@ -12,11 +12,13 @@ use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
 
 use super::read::Quote;
-use super::{MODEL, headline, short};
+use super::{MODEL, short};
 use crate::cite::unchecked;
 
 /// Label of the JSON artifact.
 const QUOTES: &str = "quotes";
+/// Bytes that the escapes of a quotation may take.
+const ESCAPES: usize = 64;
 /// Places that are named and not quoted.
 pub(super) const NAMED: usize = 5;
 
@@ -152,11 +154,16 @@ impl Answer {
     /// The citations of the document.
     pub(super) fn citations(&self) -> Vec<Citation> {
         let of = |(at, quote): (usize, &Quote)| {
-            let (claim, id) = (prefix(&quote.text, limits::CLAIM_BYTES), self.held.get(at));
-            let claim = if claim.len() < quote.text.len() { claim.rsplit_once('\n')?.0 } else { claim };
-            let id = id.copied().unwrap_or(quote.document_id);
-            let tells = PlainText::of(claim).letters() >= limits::QUOTE_CHARS;
-            tells.then(|| unchecked(claim.to_owned(), claim.to_owned(), id))
+            let cut = prefix(&quote.text, limits::CLAIM_BYTES - ESCAPES);
+            let cut = if cut.len() < quote.text.len() { cut.rsplit_once('\n')?.0 } else { cut };
+            let claim = if quote.is_verbatim { cut.to_owned() } else { without_notes(cut) };
+            let tells = PlainText::of(&claim).letters() >= limits::QUOTE_CHARS;
+            // The document of a child says it as this one does.
+            let (id, words) = match self.held.get(at) {
+                Some(document) => (*document, claim.clone()),
+                None => (quote.document_id, cut.to_owned()),
+            };
+            (tells && claim.len() <= limits::CLAIM_BYTES).then(|| unchecked(claim, words, id))
         };
         self.quotes.iter().enumerate().filter_map(of).take(limits::CITATIONS).collect()
     }
@@ -166,7 +173,7 @@ impl Answer {
     pub(super) fn returned(
         &self,
         label: &str,
-        title: &str,
+        title: String,
         complete: bool,
     ) -> (Vec<ArtifactDraft>, ResultDraft) {
         let payload = Self { model: MODEL.to_owned(), ..self.clone() };
@@ -174,7 +181,6 @@ impl Answer {
             Ok(Value::Object(payload)) => payload,
             _ => Map::new(),
         };
-        let title = headline(title);
         let markdown = self.markdown(&title);
         let citations = self.citations();
         let document = ArtifactDraft { citations, ..ArtifactDraft::document(label, title, markdown) };

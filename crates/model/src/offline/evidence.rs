@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{CallContext, RoleError};
 use tree_agent_contract::{DocumentId, text};
-use tree_agent_retrieval::{fuse, terms};
+use tree_agent_retrieval::terms;
 use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS, ToolError};
 
 use super::expects::{self, Held};
@@ -16,6 +16,10 @@ use crate::io::{RoleIo, failed};
 
 /// Passages that one answer quotes.
 const PASSAGES: usize = 8;
+/// Passages that a reader reads first.
+const FIRST: usize = 3;
+/// So many hits of a part of a question speak of it.
+const NEAR: usize = 10;
 /// Hits of a search from which they are chosen.
 const HITS: usize = 20;
 /// Hits of a search in which all sources matter.
@@ -49,6 +53,11 @@ pub(super) struct Hit {
 }
 
 impl Hit {
+    /// Whether both are the same passage.
+    fn is_at(&self, other: &Self) -> bool {
+        (self.document_id, self.offset) == (other.document_id, other.offset)
+    }
+
     /// Front matter and a bare heading answer nothing by themselves.
     fn says_something(&self) -> bool {
         let is_heading = self.text.starts_with('#') && !self.text.contains('\n');
@@ -234,13 +243,18 @@ pub(super) async fn gather(
     let mut missing =
         (known.is_empty() && !found.hits.iter().any(is_near)).then(|| unanswered(question, language));
     let mut hits = std::mem::take(&mut found.hits);
+    // The order of the whole question is the best one. What it leaves out of a part has the third place.
     let parts = question::parts(question);
     if parts.len() > 1 {
-        let mut orders = Vec::new();
         for part in &parts {
-            orders.push(fused(&hits, &search(io, &question::subject(part), "", limit, 0).await?.hits));
+            let own = search(io, &question::subject(part), "", limit, 0).await?.hits;
+            let is_among = |hit: &Hit, hits: &[Hit]| hits.iter().take(NEAR).any(|other| other.is_at(hit));
+            if !hits.iter().take(FIRST + 1).any(|hit| is_among(hit, &own)) {
+                let best = own.into_iter().next();
+                hits.retain(|hit| !best.as_ref().is_some_and(|best| best.is_at(hit)));
+                best.into_iter().for_each(|best| hits.insert(hits.len().min(FIRST - 1), best));
+            }
         }
-        hits = in_turn(orders);
     }
     hits = vintage::newest_first(io, question, hits).await?;
     number(&mut hits);
@@ -282,24 +296,8 @@ pub(super) fn best(mut hits: Vec<Hit>, most: usize) -> (Vec<Hit>, Vec<Hit>) {
     (hits, further)
 }
 
-/// The hits of a part in one order with those of the whole question. The part counts twice.
-fn fused(whole: &[Hit], part: &[Hit]) -> Vec<Hit> {
-    let keys = |hits: &[Hit]| {
-        hits.iter().map(|hit| (hit.path.clone(), hit.offset, hit.document_id)).collect::<Vec<_>>()
-    };
-    let (whole_keys, part_keys) = (keys(whole), keys(part));
-    let both: Vec<_> = fuse(&whole_keys, &part_keys).into_iter().map(|fused| fused.id).collect();
-    let order = fuse(&part_keys, &both);
-    let hit = |id: &(String, usize, DocumentId)| {
-        whole.iter().chain(part).find(|hit| (&hit.path, hit.offset, hit.document_id) == (&id.0, id.1, id.2))
-    };
-    order.iter().filter_map(|fused| hit(&fused.id)).cloned().collect()
-}
-
-/// One of each order after the other, each hit once.
-fn in_turn(orders: Vec<Vec<Hit>>) -> Vec<Hit> {
-    let longest = orders.iter().map(Vec::len).max().unwrap_or_default();
+/// Each hit once.
+pub(super) fn distinct(hits: impl Iterator<Item = Hit>) -> Vec<Hit> {
     let mut taken = BTreeSet::new();
-    let turns = (0..longest).flat_map(|turn| orders.iter().filter_map(move |order| order.get(turn)));
-    turns.filter(|hit| taken.insert((hit.document_id, hit.offset))).cloned().collect()
+    hits.filter(|hit| taken.insert((hit.document_id, hit.offset))).collect()
 }

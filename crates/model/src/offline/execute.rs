@@ -10,7 +10,7 @@ use super::answer::{Answer, NAMED};
 use super::evidence::{Evidence, Hit, gather, wait};
 use super::read::{self, quotes};
 use super::step::{Pick, Told, told};
-use super::{PART_WORDS, brief, question, room};
+use super::{PART_WORDS, brief, question, room, title};
 use crate::io::RoleIo;
 
 /// Label of the document.
@@ -27,7 +27,7 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
             Answer { quotes, named, by_words, gaps, language: io.language().to_owned(), ..Answer::default() }
         }
     };
-    let (artifacts, result) = answer.returned(QUOTATIONS, &input.call.title, answer.gaps.is_empty());
+    let (artifacts, result) = answer.returned(QUOTATIONS, title(&input.call), answer.gaps.is_empty());
     let note = format!("Quoted {}", count(answer.quotes.len(), "passage"));
     Ok(ExecutorOutput {
         actions: vec![Action {

@@ -11,6 +11,8 @@ const ASKING: &str = "are can describe do does explain give how is list may must
 /// Words that say what to do with a subject and nothing about it.
 const DOING: &str =
     "compare describe everything explain find give list name show summarise summarize tell write";
+/// Words that stand for what was named before.
+const POINTING: &str = "it its that them then these they this those";
 /// What stands before and between the sides of a comparison.
 const COMPARISONS: [(&str, &str); 9] = [
     ("compare ", " with "),
@@ -63,9 +65,12 @@ pub(super) fn subject(question: &str) -> String {
     if terms(&subject).is_empty() { question.to_owned() } else { subject }
 }
 
-/// What is searched for beside the whole `question`: each clause, and each side of a clause that compares.
+/// What is searched for beside the whole `question`: each clause, and each side of a clause that compares. A clause that
+/// speaks of what another one names says nothing alone.
 pub(super) fn parts(question: &str) -> Vec<String> {
-    clauses(question).into_iter().flat_map(|clause| sides(&clause).map_or(vec![clause], Vec::from)).collect()
+    let mut clauses = clauses(question);
+    clauses.retain(|clause| !clause.split_whitespace().any(|word| is_of(POINTING, &word.to_lowercase())));
+    clauses.into_iter().flat_map(|clause| sides(&clause).map_or(vec![clause], Vec::from)).collect()
 }
 
 /// A comparison without what only its second side says, and without what only its first one says.

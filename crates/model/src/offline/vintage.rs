@@ -4,7 +4,7 @@
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::RoleError;
 
-use super::evidence::{Hit, search};
+use super::evidence::{Hit, distinct, search};
 use super::question::is_year;
 use crate::io::RoleIo;
 
@@ -118,12 +118,5 @@ pub(super) async fn newest_first(io: &RoleIo, question: &str, hits: Vec<Hit>) ->
         let note = Sentence::Older.of(io.language(), &[newer]);
         last.push(Hit { note, ..hit.clone() });
     }
-    first.append(&mut last);
-    let mut kept: Vec<Hit> = Vec::new();
-    for hit in first {
-        if !kept.iter().any(|known| (known.document_id, known.offset) == (hit.document_id, hit.offset)) {
-            kept.push(hit);
-        }
-    }
-    Ok(kept)
+    Ok(distinct(first.into_iter().chain(last)))
 }

@@ -137,3 +137,77 @@ async fn an_answer_is_short_and_names_what_else_its_sources_hold() {
         5
     );
 }
+
+#[tokio::test]
+async fn each_part_of_a_brief_is_searched_and_answered_under_its_heading() {
+    let brief = "You are preparing a note for the harbour board. Internal documents are available.\n\n\
+                 1. Pilots. When may a pilot refuse to board?\n\n2. Cranes\n   (a) What does the first hour cost?\n   \
+                 (b) Which Braxtec engine do they have?\n\nKeep it to one page.\n";
+    for depth in [4, 0] {
+        let mut runner = Runner::new(brief, 1);
+        runner.budgets.max_depth = depth;
+        let done = runner.run().await;
+        let sections: Vec<&str> = done.document.split("\n## ").collect();
+        assert!(
+            sections[0].starts_with("# Pilots; Cranes\n") && !sections[0].contains("Not found"),
+            "{}",
+            done.document
+        );
+        for (section, heading, expected) in [
+            (1, "1 Pilots: When may a pilot refuse to board?\n", "A pilot may refuse to board"),
+            (2, "2 (a) Cranes: What does the first hour cost?\n", "costs 900 crowns"),
+            (
+                3,
+                "2 (b) Cranes: Which Braxtec engine do they have?\n",
+                "**Not found: no passage that was found names “Braxtec”",
+            ),
+        ] {
+            let said = sections[section];
+            assert!(said.starts_with(heading) && said.contains(expected), "{depth} {said}");
+        }
+        check_quotations(&runner, &done);
+    }
+}
+
+#[tokio::test]
+async fn the_newer_vintage_leads_and_the_older_one_is_marked() {
+    let report = |year: u32, tugs: u32| {
+        format!("# Report {year}\n\nThe tug fleet of the Lauvik yard had {tugs} tugs.\n")
+    };
+    for (older, newer) in [
+        ("reports/report-2023.md", "reports/report_fy2024.md"),
+        ("archive/tugs.md", "reports/tugs.md"),
+        ("drafts/tugs-draft.md", "tugs.md"),
+    ] {
+        let answer = async |question: &str| {
+            let runner = Runner::new(question, 1);
+            runner.add(older, &report(2023, 4));
+            runner.add(newer, &report(2024, 5));
+            let document = runner.run().await.document;
+            document
+                .lines()
+                .filter_map(|line| line.strip_prefix("### ").map(str::to_owned))
+                .collect::<Vec<_>>()
+        };
+        let places = answer("How many tugs has the fleet of the Lauvik yard?").await;
+        assert!(places[0].starts_with(newer), "{places:?}");
+        let marked = places.iter().find(|place| place.starts_with(older));
+        assert!(marked.is_none_or(|place| place.ends_with(&format!("older than {newer}"))), "{places:?}");
+        // A question about that year means it.
+        if older.contains("2023") {
+            let places = answer("How many tugs had the fleet of the Lauvik yard in 2023?").await;
+            assert!(places.iter().all(|place| !place.contains("older than")), "{places:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn sentences_of_an_answer_are_in_the_language_of_the_run() {
+    let runner = Runner { language: "de", ..Runner::new("Was kostet der Kran im Hafen Trossheim?", 1) };
+    runner.add("kran.md", "# Kran\n\nDer Kran im Hafen kostet 3 Euro.\n");
+    let document = runner.run().await.document;
+    assert!(document.contains("**Nicht gefunden: keine gefundene Stelle nennt „Trossheim“.**"), "{document}");
+    for english in ["Not found", "By the", "The nearest", "## More", "## Gaps"] {
+        assert!(!document.contains(english), "{english}: {document}");
+    }
+}

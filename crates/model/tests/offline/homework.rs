@@ -240,6 +240,14 @@ async fn the_sources_are_read_once_then_what_the_plan_lacks_then_it_ends() {
 }
 
 #[tokio::test]
+async fn what_is_not_there_is_said_first_in_homework_too() {
+    let ended = Runner::new("Which pilots does the Braxtec crane need?", 1).homework(8).await;
+    let first = ended.document.lines().nth(2).unwrap();
+    assert_eq!(first, "**Not found: no passage that was found names “Braxtec”.**", "{}", ended.document);
+    assert!(ended.document.contains("\n[^1]: "), "{}", ended.document);
+}
+
+#[tokio::test]
 async fn what_is_left_at_the_last_iteration_is_said() {
     let mut runner = Runner::new(STORM, 1);
     runner.budgets.max_steps_per_band = 1;

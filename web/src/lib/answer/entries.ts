@@ -21,9 +21,6 @@ export interface Entry {
   name: string;
 }
 
-/** A claim may end so far before its mark. */
-const NEAR = 24;
-
 export interface Claimed {
   to: number;
   claim: CitedClaim;
@@ -39,10 +36,14 @@ export function endsOf(part: Part, claims: readonly CitedClaim[]): Claimed[] {
   return found.sort((a, b) => a.to - b.to);
 }
 
-/** The claim that ends last before a mark. */
-export function claimBefore(ends: readonly Claimed[], at: number): CitedClaim | undefined {
+/** Other marks, and what ends a quotation: no words. */
+const WORDS = /[\p{L}\p{N}]/u;
+
+/** The claim that ends before a mark of a part, with no words between them. */
+export function claimBefore({ text, from }: Part, ends: readonly Claimed[], at: number): CitedClaim | undefined {
   const near = ends.findLast(({ to }) => to <= at + 1);
-  return near !== undefined && at - near.to <= NEAR ? near.claim : undefined;
+  const between = near && text.slice(near.to - from, at - from).replace(/\[\^\d+\]/g, '');
+  return between === undefined || WORDS.test(between) ? undefined : near?.claim;
 }
 
 /** The citation of a footnote: it has the document and the words of it. */

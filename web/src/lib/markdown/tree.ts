@@ -16,10 +16,10 @@ export interface Mark extends Parent {
 /** A pill that leads to a source. */
 export interface Cite extends Node {
   type: 'cite';
-  /** Where it stands in the text; with the number that it has there, if it is not that of a footnote. */
+  /** Where it stands in the text. */
   key: string;
   /** The footnote. */
-  note?: string;
+  note: string;
 }
 
 declare module 'mdast' {
