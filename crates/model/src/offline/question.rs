@@ -136,8 +136,8 @@ pub(super) fn asking(question: &str) -> String {
 pub(super) fn names<'a>(asked: &'a str, language: &str) -> Vec<&'a str> {
     let is_capital = |word: &str| word.starts_with(char::is_uppercase) && word.chars().nth(1).is_some();
     let words = || asked.split_whitespace();
-    let is_title =
-        words().count() > 2 && 2 * words().filter(|word| is_capital(word)).count() > words().count();
+    let capitals = words().filter(|word| is_capital(word)).count();
+    let is_title = language != "de" && words().count() > 2 && 2 * capitals > words().count();
     let (mut begins, mut behind_capital) = (true, false);
     let mut names = Vec::new();
     for word in words() {
