@@ -110,7 +110,7 @@ describe('the answer of a run', () => {
       .getByText(/^(\d+) of \1 quotes? verified · \d+ sources? · /)
       .waitFor();
     const text = page.getByTestId('answer-page');
-    await text.getByText('linkgit:git-tide[1], and rises[^2] sixteen metres').waitFor();
+    await text.locator('blockquote').getByText('linkgit:git-tide[1], and rises[^2] sixteen metres').waitFor();
     expect(await pills(page).count()).toBe(await text.locator('blockquote').count());
 
     const pill = pills(page).filter({ hasText: '1' }).first();

@@ -43,6 +43,9 @@ pub(super) struct Hit {
     pub(super) offset: usize,
     #[serde(rename = "passage")]
     pub(super) text: String,
+    /// The head of the table whose rows it holds, if it does not hold it.
+    #[serde(default)]
+    pub(super) head: String,
     pub(super) similarity: Option<f64>,
     /// Its place, from 1.
     #[serde(skip)]

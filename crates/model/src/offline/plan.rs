@@ -111,7 +111,7 @@ pub(super) fn of_group(group: &[&Hit], found: &Evidence, titles: &BTreeMap<Strin
     let paths: BTreeSet<&str> = group.iter().map(|hit| hit.path.as_str()).collect();
     let title = titles.get(&group[0].path).unwrap_or(&group[0].title);
     let quoted: Vec<Hit> = group.iter().map(|hit| (*hit).clone()).collect();
-    let criteria = group.iter().map(|hit| Pick::of(hit).criterion());
+    let criteria = group.iter().flat_map(|hit| Pick::of(hit).criteria());
     Source {
         id: slug(&group[0].path),
         title: match paths.len() {

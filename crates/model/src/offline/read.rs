@@ -160,7 +160,7 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
     let begin = pick.offset.checked_sub(*start)?;
     let mut range = begin..begin + pick.bytes;
     body.get(range.clone()).filter(|text| hash(text) == pick.hash)?;
-    let (mut table_head, mut more) = (String::new(), 0);
+    let mut more = 0;
     let mut is_verbatim = Format::of(&pick.path) != Format::Markdown;
     if let Some(at) = pieces.iter().position(|piece| piece.range == range) {
         let all = run(body, pieces, at);
@@ -173,9 +173,6 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
                 } else {
                     more = body[range.end..all.end].lines().filter(|line| is_item(line)).count();
                 }
-            }
-            Kind::Table if all.start < range.start => {
-                table_head = head(&body[all]).unwrap_or_default().to_owned()
             }
             Kind::Code => {
                 let text = &body[range.clone()];
@@ -192,7 +189,7 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
         offset: start + range.start,
         text: body[range].to_owned(),
         is_verbatim,
-        table_head,
+        table_head: table_head(&pick.head),
         more,
         document_id: pick.document_id,
     })
@@ -214,20 +211,10 @@ fn run(body: &str, pieces: &[Piece], at: usize) -> Range<usize> {
     pieces[first].range.start..pieces[last].range.end
 }
 
-/// The header of a table and the line below it.
-fn head(table: &str) -> Option<&str> {
-    let is_rule =
-        |line: &str| line.contains('-') && line.trim().chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
-    let mut at = 0;
-    let mut before = None;
-    for line in table.split_inclusive('\n') {
-        match before {
-            Some(start) if is_rule(line) => return Some(&table[start..at + line.len()]),
-            _ => before = Some(at),
-        }
-        at += line.len();
-    }
-    None
+/// A head of a table as Markdown, from its first line: with the line below it that makes it one.
+fn table_head(first: &str) -> String {
+    let cells = first.trim().trim_start_matches('|').trim_end_matches('|').split('|').count();
+    if first.is_empty() { String::new() } else { format!("{first}\n|{}\n", " --- |".repeat(cells)) }
 }
 
 /// Whether a line begins an item of a list that is not within another.

@@ -21,6 +21,8 @@ pub(super) struct Pick {
     pub(super) bytes: usize,
     /// The beginning of the SHA-256 of its text, in hexadecimal.
     pub(super) hash: String,
+    /// The head of the table whose rows it holds, if it does not hold it: its first line.
+    pub(super) head: String,
 }
 
 impl Pick {
@@ -33,15 +35,18 @@ impl Pick {
             offset: hit.offset,
             bytes: hit.text.len(),
             hash: hash(&hit.text),
+            head: hit.head.lines().next().unwrap_or_default().to_owned(),
         }
     }
 
-    /// The criterion that names it.
-    pub(super) fn criterion(&self) -> String {
-        let Self { rank, document_id, path, headings, offset, bytes, hash } = self;
+    /// The criteria that name it.
+    pub(super) fn criteria(&self) -> Vec<String> {
+        let Self { rank, document_id, path, headings, offset, bytes, hash, head } = self;
         let headings = one_line(headings);
         let place = format!("{bytes} bytes at {offset} of {document_id}, {hash}");
-        format!("Quotes passage {rank} of `{path}`, {place}: {headings}")
+        let of_table = (!head.is_empty()).then(|| format!("{HEAD}{rank}: {head}"));
+        let passage = format!("Quotes passage {rank} of `{path}`, {place}: {headings}");
+        std::iter::once(passage).chain(of_table).collect()
     }
 
     fn parse(criterion: &str) -> Option<Self> {
@@ -61,6 +66,7 @@ impl Pick {
             offset,
             bytes,
             hash: hash.to_owned(),
+            head: String::new(),
         })
     }
 }
@@ -75,6 +81,8 @@ pub(super) fn names(source: &str) -> String {
     format!("Names {}", one_line(source))
 }
 
+/// Begins the criterion that says in which table the rows of a passage stand.
+const HEAD: &str = "Table of passage ";
 /// Begins the criterion that says which part of a brief a step answers.
 const ANSWERS: &str = "Answers: ";
 /// Begins the criterion that says why meaning did not count.
@@ -106,8 +114,13 @@ pub(super) struct Told {
 /// What the criteria of a node say.
 pub(super) fn told(call: &CallContext) -> Told {
     let criteria = || call.success_criteria.iter();
+    let mut picks: Vec<Pick> = criteria().filter_map(|c| Pick::parse(c)).collect();
+    for (rank, head) in criteria().filter_map(|c| c.strip_prefix(HEAD)?.split_once(": ")) {
+        let of = picks.iter_mut().find(|pick| pick.rank.to_string() == rank);
+        of.into_iter().for_each(|pick| head.clone_into(&mut pick.head));
+    }
     Told {
-        picks: criteria().filter_map(|c| Pick::parse(c)).collect(),
+        picks,
         named: criteria().filter_map(|c| c.strip_prefix("Names ")).map(str::to_owned).collect(),
         by_words: criteria().find_map(|c| c.strip_prefix(SEARCH)).map(str::to_owned),
         asked: criteria().find_map(|c| c.strip_prefix(ANSWERS)).map(str::to_owned),
@@ -129,8 +142,10 @@ mod tests {
                 offset: 12,
                 bytes: 40,
                 hash: hash("text"),
+                head: String::new(),
             };
-            assert_eq!(Pick::parse(&pick.criterion()), Some(pick));
+            assert_eq!(Pick::parse(&pick.criteria()[0]), Some(pick.clone()));
+            assert_eq!(Pick { head: "| a |".into(), ..pick }.criteria()[1], "Table of passage 3: | a |");
         }
         let far = format!(
             "Quotes passage 1 of `a`, 5 bytes at {} of {}, 0a: ",
