@@ -4,9 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_with_macros::skip_serializing_none;
 
 use crate::ids::{DocumentId, NodeId, ProjectId, RunId};
-use crate::limits;
 use crate::status::named_enum;
-use crate::text::prefix;
 use crate::time::Timestamp;
 
 named_enum! {
@@ -154,6 +152,9 @@ pub struct SearchHit {
     pub document: DocumentSummary,
     /// The headings above it, the outermost first.
     pub headings: Vec<String>,
+    /// The head of the table whose rows it holds, if that stands further above; else empty.
+    #[serde(default)]
+    pub head: String,
     /// The byte of the body at which it begins.
     pub offset: u64,
     /// Its text, as it stands there.
@@ -241,31 +242,4 @@ pub enum DocumentOp {
         /// When.
         at: Timestamp,
     },
-}
-
-/// The title of a document that was given none: the first Markdown heading, else the file name.
-#[must_use]
-pub fn default_title(path: &str, body: &str) -> String {
-    let heading = body.lines().find_map(|line| {
-        let text = line.trim_start_matches('#');
-        let level = line.len() - text.len();
-        ((1..=6).contains(&level) && text.starts_with([' ', '\t']))
-            .then(|| text.trim().trim_end_matches('#').trim_end())
-    });
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let title = heading.filter(|h| !h.is_empty()).unwrap_or(file);
-    prefix(title, limits::TITLE_BYTES).to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_title_is_the_first_heading_or_the_file_name() {
-        assert_eq!(default_title("a/b.md", "intro\n## The plan ##\n# Later"), "The plan");
-        assert_eq!(default_title("a/b.md", "#hashtag\nno heading"), "b.md");
-        assert_eq!(default_title("b.md", "#  "), "b.md");
-        assert!(default_title("b.md", &format!("# {}", "é".repeat(2_000))).len() <= limits::TITLE_BYTES);
-    }
 }

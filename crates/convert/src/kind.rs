@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tree_agent_contract::code::is_code;
+use tree_agent_contract::code::{HTML, MARKDOWN, OFFICE, SHEET, TEXT_NAMES, is_code, is_in};
 
 /// A type of file that has text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -27,20 +27,10 @@ pub enum Kind {
     Mail,
 }
 
-const MARKDOWN: &str = "md markdown mdown mkd mkdn mdx";
-const TEXT: &str = "txt text log rst adoc asciidoc org textile";
-/// Names of texts that usually have no extension.
-const TEXT_NAMES: &str = "README CHANGELOG CHANGES NEWS LICENSE COPYING NOTICE AUTHORS CONTRIBUTING TODO";
-const HTML: &str = "html htm xhtml";
-const OFFICE: &str = "docx docm doc odt rtf epub pptx pptm ppsx ppt pps odp";
-const SHEET: &str = "xlsx xlsm xlsb xls ods csv tsv tab";
+const TEXT: &str = "txt text log rst rest adoc asciidoc asc org textile";
 /// What programs write for themselves, though it is text: lock files, and what a guided search keeps in its folder.
 const OF_PROGRAMS: &str =
     "package-lock.json npm-shrinkwrap.json packages.lock.json pnpm-lock.yaml node.json children.json";
-
-fn is_in(names: &str, name: &str) -> bool {
-    names.split(' ').any(|known| known == name)
-}
 
 impl Kind {
     /// The type of the file with this name; none for a type that is not known.

@@ -2,6 +2,7 @@
 
 use tree_agent_contract::limits::{DOCUMENT_BYTES, PATH_BYTES, TITLE_BYTES};
 use tree_agent_contract::text::{place, prefix};
+use tree_agent_retrieval::default_title;
 
 /// Bytes of the head of a table that the next part repeats.
 const HEAD_BYTES: usize = 16 * 1024;
@@ -28,7 +29,7 @@ pub fn split(path: &str, title: &str, text: String) -> Vec<Part> {
         return vec![Part { path: path.to_owned(), title: title.to_owned(), body: text }];
     }
     let title = match title {
-        "" => tree_agent_contract::document::default_title(path, &text),
+        "" => default_title(path, &text),
         title => title.to_owned(),
     };
     let pieces = cut(&text, DOCUMENT_BYTES - ROOM);
@@ -90,6 +91,8 @@ fn cut(mut text: &str, max: usize) -> Vec<&str> {
             .max(behind("\n\r\n"))
             .filter(near)
             .or_else(|| behind("\n").filter(near))
+            // Between two records of JSON in one line.
+            .or_else(|| behind("},").filter(near))
             .unwrap_or(window.len());
         let (piece, rest) = text.split_at(at);
         pieces.push(piece);
@@ -159,5 +162,6 @@ mod tests {
             assert_eq!(pieces.concat(), text);
         }
         assert_eq!(cut("aaaaaaaa\n\nbbbbb\nccccc", 12), ["aaaaaaaa\n\n", "bbbbb\nccccc"]);
+        assert_eq!(cut("[{\"a\":1},{\"a\":22}]", 12), ["[{\"a\":1},", "{\"a\":22}]"]);
     }
 }

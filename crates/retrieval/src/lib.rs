@@ -8,13 +8,19 @@
 //! The crate is pure: no store, no clock, no threads.
 
 mod chunk;
+mod code;
 mod cut;
+mod format;
 mod fuse;
+mod json;
+mod lines;
 mod near;
 mod rank;
 mod terms;
 
-pub use chunk::{Format, Kind, PIECE_BYTES, Piece, chunk};
+pub use chunk::{Kind, PIECE_BYTES, Piece, chunk, default_title};
+pub use code::names;
+pub use format::Format;
 pub use fuse::{Fused, fuse};
 pub use near::nearest;
 pub use rank::{Counts, Passage, Ranked, rank};

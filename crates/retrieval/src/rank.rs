@@ -1,13 +1,16 @@
 //! The order of passages by the words of a query.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use html5gum::Token;
 use pulldown_cmark::{Event, Options, Parser};
 
 use tree_agent_contract::WordCount;
+use tree_agent_contract::text::prefix;
 
-use crate::chunk::{Format, Kind};
+use crate::chunk::Kind;
+use crate::format::Format;
 use crate::terms::{Clause, Query, terms};
 
 /// BM25: how soon the repetition of a word stops to count.
@@ -24,6 +27,8 @@ const DOCUMENT_BEST: usize = 4;
 /// How much the mean score of these counts for each passage of the document. Measured: it takes a tenth more of the
 /// quotations from documents that answer, and costs no answer.
 const DOCUMENT_WEIGHT: f64 = 0.4;
+/// Bytes of the head of a table that a model reads with its rows.
+const EMBEDDED_HEAD_BYTES: usize = 200;
 
 /// A passage with what is searched of it.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,8 @@ pub struct Passage<'a> {
     pub headings: &'a [String],
     /// What it is.
     pub kind: Kind,
+    /// The head of the table that it goes on with.
+    pub head: &'a str,
     /// Its text.
     pub text: &'a str,
     /// The byte of the body at which it begins.
@@ -43,8 +50,8 @@ pub struct Passage<'a> {
 }
 
 impl Passage<'_> {
-    /// The terms of the passage, in their order: those of its path, of its titles and of its text as a reader sees it,
-    /// without marks and addresses of links.
+    /// The terms of the passage, in their order: those of its path, of its titles, of its head and of its text as a
+    /// reader sees it, without marks and addresses of links.
     pub fn terms(&self) -> Vec<String> {
         let (name, _) = self.path.rsplit_once('.').unwrap_or((self.path, ""));
         let mut all = terms(name);
@@ -54,10 +61,8 @@ impl Passage<'_> {
         for heading in self.headings.iter().flat_map(|heading| std::iter::repeat_n(heading, HEADING_WEIGHT)) {
             all.extend(terms(heading));
         }
-        match self.is_markup() {
-            true => all.extend(terms(&shown(self.text))),
-            false => all.extend(terms(self.text)),
-        }
+        all.extend(terms(&self.shown(self.head)));
+        all.extend(terms(&self.shown(self.text)));
         all
     }
 
@@ -65,15 +70,21 @@ impl Passage<'_> {
     pub fn embedded(&self) -> String {
         let title = Some(self.title).filter(|title| self.headings.first().is_none_or(|first| first != title));
         let heads: Vec<&str> = title.into_iter().chain(self.headings.iter().map(String::as_str)).collect();
-        let text = match self.is_markup() {
-            true => shown(self.text),
-            false => self.text.to_owned(),
+        let text = self.shown(self.text);
+        let head = self.shown(self.head).split_whitespace().collect::<Vec<_>>().join(" ");
+        let head = match prefix(&head, EMBEDDED_HEAD_BYTES) {
+            "" => String::new(),
+            head => format!("{head}\n"),
         };
-        format!("{}\n{}", heads.join(" › "), text.trim())
+        format!("{}\n{head}{}", heads.join(" › "), text.trim())
     }
 
-    fn is_markup(&self) -> bool {
-        self.kind != Kind::Code && Format::of(self.path) == Format::Markdown
+    /// A part of it as a reader sees it.
+    fn shown<'b>(&self, text: &'b str) -> Cow<'b, str> {
+        match self.kind != Kind::Code && Format::of(self.path, "") == Format::Markdown {
+            true => Cow::Owned(shown(text)),
+            false => Cow::Borrowed(text),
+        }
     }
 }
 
@@ -203,7 +214,7 @@ mod tests {
     use super::*;
 
     fn passage<'a>(path: &'a str, headings: &'a [String], text: &'a str) -> Passage<'a> {
-        Passage { path, title: "", headings, kind: Kind::Text, text, offset: 0 }
+        Passage { path, title: "", headings, kind: Kind::Text, head: "", text, offset: 0 }
     }
 
     fn order(query: &str, passages: &[Passage<'_>]) -> Vec<usize> {

@@ -21,8 +21,9 @@ fn check(path: &str, body: &str) -> Vec<Piece> {
         assert!(!text.is_empty() && text.trim() == text, "{text:?}");
         assert!(piece.headings.iter().all(|heading| heading.len() <= 200));
         end = piece.range.end;
-        let Piece { headings, kind, .. } = piece;
-        Passage { path, title: "", headings, kind: *kind, text, offset: piece.range.start }.terms();
+        let Piece { headings, head, kind, .. } = piece;
+        let head = &body[head.clone()];
+        Passage { path, title: "", headings, kind: *kind, head, text, offset: piece.range.start }.terms();
     }
     pieces
 }

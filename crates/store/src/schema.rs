@@ -9,8 +9,14 @@ pub(crate) const HISTORY_TABLE: &str = "refinery_schema_history";
 
 /// Names and texts of migrations, in their order.
 type Files = &'static [(&'static str, &'static str)];
-const POSTGRES: Files = &[("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql"))];
-const EMBEDDED: Files = &[("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql"))];
+const POSTGRES: Files = &[
+    ("V1__initial", include_str!("../../../migrations/postgres/V1__initial.sql")),
+    ("V2__0_3", include_str!("../../../migrations/postgres/V2__0_3.sql")),
+];
+const EMBEDDED: Files = &[
+    ("V1__initial", include_str!("../../../migrations/embedded/V1__initial.sql")),
+    ("V2__0_3", include_str!("../../../migrations/embedded/V2__0_3.sql")),
+];
 
 /// Which set of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

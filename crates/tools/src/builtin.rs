@@ -316,6 +316,9 @@ async fn search_documents(
         .map(|hit| {
             let mut row = summary_json(&hit.document);
             row.insert("headings".to_owned(), json!(hit.headings));
+            if !hit.head.is_empty() {
+                row.insert("head".to_owned(), hit.head.as_str().into());
+            }
             row.insert("offset".to_owned(), hit.offset.into());
             row.insert("passage".to_owned(), hit.passage.as_str().into());
             row.insert("lexicalRank".to_owned(), hit.lexical_rank.into());

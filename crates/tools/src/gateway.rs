@@ -218,6 +218,7 @@ impl DocumentSource for GatewayDocuments {
             Ok(SearchHit {
                 document,
                 headings: hit.headings,
+                head: hit.head,
                 offset: hit.offset,
                 passage: hit.passage,
                 lexical_rank: hit.lexical_rank,

@@ -9,7 +9,7 @@ use tree_agent_contract::{
     Document, DocumentId, DocumentKind, DocumentProps, DocumentSummary, NodeId, ProjectId, RunId, SearchHit,
     SearchResults, Timestamp, ToolRules,
 };
-use tree_agent_retrieval::{Counts, Passage, Query, chunk, rank};
+use tree_agent_retrieval::{Counts, Passage, Query, chunk, default_title, rank};
 
 use crate::error::ToolError;
 use crate::source::{
@@ -50,15 +50,13 @@ impl MemoryDocuments {
     /// path.
     pub fn add_source(&self, project: ProjectId, path: &str, body: &str) -> DocumentId {
         let id = source_id(project, path);
-        let heading = body.lines().find_map(|line| line.strip_prefix("# ")).map(str::trim);
-        let name = path.rsplit('/').next().unwrap_or(path);
         self.put(Document {
             id,
             kind: DocumentKind::Source,
             project_id: Some(project),
             run_id: None,
             path: path.to_owned(),
-            title: heading.unwrap_or(name).to_owned(),
+            title: default_title(path, body),
             body: body.to_owned(),
             props: DocumentProps::default(),
             created_at: Timestamp(0),
@@ -184,6 +182,7 @@ impl DocumentSource for MemoryDocuments {
                 title: &document.title,
                 headings: &piece.headings,
                 kind: piece.kind,
+                head: &document.body[piece.head.clone()],
                 text: &document.body[piece.range.clone()],
                 offset: piece.range.start,
             })
@@ -197,6 +196,7 @@ impl DocumentSource for MemoryDocuments {
             SearchHit {
                 document: summary(document),
                 headings: piece.headings.clone(),
+                head: document.body[piece.head.clone()].to_owned(),
                 offset: piece.range.start as u64,
                 passage: document.body[piece.range.clone()].to_owned(),
                 lexical_rank: place,

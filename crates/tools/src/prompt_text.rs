@@ -92,6 +92,9 @@ fn hits(object: &Map<String, Value>, max_bytes: usize) -> String {
             let headings: Vec<&str> = headings.iter().filter_map(Value::as_str).collect();
             let _ = writeln!(named, "headings: {}", one_line(&headings.join(" › ")));
         }
+        if let Some(columns) = row.get("head").and_then(Value::as_str).and_then(|head| head.lines().next()) {
+            let _ = writeln!(named, "columns: {}", one_line(columns));
+        }
         if let Some(offset) = row.get("offset").and_then(Value::as_u64) {
             let _ = writeln!(named, "offset: {offset}");
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::stream::Empty;
 use tonic::{Request, Response, Status};
-use tree_agent_contract::document::default_title;
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::is_blank;
 use tree_agent_contract::{
@@ -15,6 +14,7 @@ use tree_agent_contract::{
 use tree_agent_convert::sha256;
 use tree_agent_proto::v1::document_service_server::DocumentService;
 use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_retrieval::default_title;
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, Project, StoreError, storable};
 
@@ -192,6 +192,7 @@ impl DocumentService for Documents {
         let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
             document: Some(summary_to_wire(&hit.document)),
             headings: hit.headings,
+            head: hit.head,
             offset: hit.offset,
             passage: hit.passage,
             lexical_rank: hit.lexical_rank,

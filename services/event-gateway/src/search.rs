@@ -56,10 +56,11 @@ pub(crate) async fn search(gateway: &Gateway, asked: Asked) -> Result<SearchResu
         found.passages.into_iter().chain(further).map(|passage| (passage.id, passage)).collect();
     let similarity: HashMap<PassageId, f64> = similar.into_iter().collect();
     let hits = fused.into_iter().filter_map(|fused| {
-        let StoredPassage { document, headings, offset, text, .. } = passages.remove(&fused.id)?;
+        let StoredPassage { document, headings, head, offset, text, .. } = passages.remove(&fused.id)?;
         Some(SearchHit {
             document,
             headings,
+            head,
             offset,
             passage: text,
             lexical_rank: fused.lexical_rank,

@@ -161,7 +161,7 @@ fn quote(pick: &Pick, Window { start, body, pieces }: &Window) -> Option<Quote> 
     let mut range = begin..begin + pick.bytes;
     body.get(range.clone()).filter(|text| hash(text) == pick.hash)?;
     let mut more = 0;
-    let mut is_verbatim = Format::of(&pick.path) != Format::Markdown;
+    let mut is_verbatim = Format::of(&pick.path, "") != Format::Markdown;
     if let Some(at) = pieces.iter().position(|piece| piece.range == range) {
         let all = run(body, pieces, at);
         match pieces[at].kind {

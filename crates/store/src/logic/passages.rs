@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use tree_agent_contract::{DocumentId, RunContext};
-use tree_agent_retrieval::{Clause, Counts, Kind, Passage, chunk};
+use tree_agent_contract::text::prefix;
+use tree_agent_contract::{Document, DocumentId, RunContext, limits};
+use tree_agent_retrieval::{Clause, Counts, Kind, Passage, chunk, default_title};
 use uuid::Uuid;
 
 use super::by_id;
@@ -82,6 +83,7 @@ pub(super) struct NewPassage {
     start_byte: u64,
     kind: &'static str,
     headings: Vec<String>,
+    head: String,
     hash: Uuid,
     body: String,
     #[serde(skip)]
@@ -92,12 +94,14 @@ pub(super) struct NewPassage {
 pub(super) fn of(path: &str, title: &str, body: &str) -> Vec<NewPassage> {
     let pieces = chunk(path, body).into_iter();
     let new = (0..).zip(pieces).map(|(ordinal, piece)| {
-        let (text, offset) = (&body[piece.range.clone()], piece.range.start);
-        let passage = Passage { path, title, headings: &piece.headings, kind: piece.kind, text, offset };
+        let (text, head, offset) = (&body[piece.range.clone()], &body[piece.head], piece.range.start);
+        let passage =
+            Passage { path, title, headings: &piece.headings, kind: piece.kind, head, text, offset };
         NewPassage {
             ordinal,
             start_byte: offset as u64,
             kind: piece.kind.as_str(),
+            head: head.to_owned(),
             hash: hash(&passage.embedded()),
             body: text.to_owned(),
             terms: passage.terms(),
@@ -124,14 +128,14 @@ pub(super) async fn replace<D: Db>(
     let old = hashes(db, document).await?;
     db.run("DELETE FROM onto_passages WHERE document_id = $1", &[&document.0]).await?;
     let sql = D::DIALECT.pick(
-        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, hash, body, words) \
-         SELECT $1, $2, v.ordinal, v.start_byte, v.kind, v.headings, v.hash, v.body, CAST(w.words AS tsvector) \
+        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, head, hash, body, words) \
+         SELECT $1, $2, v.ordinal, v.start_byte, v.kind, v.headings, v.head, v.hash, v.body, CAST(w.words AS tsvector) \
          FROM jsonb_to_recordset($3) AS v \
-         (ordinal integer, start_byte bigint, kind text, headings jsonb, hash uuid, body text) \
+         (ordinal integer, start_byte bigint, kind text, headings jsonb, head text, hash uuid, body text) \
          JOIN unnest(CAST($4 AS text[])) WITH ORDINALITY AS w (words, place) ON w.place = v.ordinal + 1",
-        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, hash, body) \
+        "INSERT INTO onto_passages (document_id, project_id, ordinal, start_byte, kind, headings, head, hash, body) \
          SELECT $1, $2, value ->> 'ordinal', value ->> 'start_byte', value ->> 'kind', value -> 'headings', \
-         unhex(replace(value ->> 'hash', '-', '')), value ->> 'body' FROM json_each($3)",
+         value ->> 'head', unhex(replace(value ->> 'hash', '-', '')), value ->> 'body' FROM json_each($3)",
     );
     let rows = json(&new)?;
     let words = List(new.iter().map(|passage| words(D::DIALECT, &passage.terms)).collect::<Vec<_>>());
@@ -309,7 +313,7 @@ async fn named<D: Db>(db: &mut D, ids: Vec<PassageId>) -> Result<Vec<StoredPassa
          FROM json_each($1) a JOIN json_each($2) b ON b.key = a.key) w",
     );
     let sql = format!(
-        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body FROM {list} \
+        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.head FROM {list} \
          JOIN onto_passages p ON p.document_id = w.document_id AND p.ordinal = w.ordinal \
          JOIN onto_sources d ON d.id = p.document_id ORDER BY w.place"
     );
@@ -327,12 +331,13 @@ fn stored(row: &impl Record) -> Result<StoredPassage, StoreError> {
     let kind =
         Kind::named(&kind).ok_or_else(|| StoreError::broken(format!("{} is unknown", what()), kind))?;
     let headings = row.json(13, what)?;
-    Ok(StoredPassage { id, document, headings, kind, offset: row.number(11)?, text: row.get(14)? })
+    let (offset, text, head) = (row.number(11)?, row.get(14)?, row.get(15)?);
+    Ok(StoredPassage { id, document, headings, kind, head, offset, text })
 }
 
 async fn unembedded<D: Db>(db: &mut D, model: String, max: usize) -> Result<Vec<Unembedded>, StoreError> {
     let sql = format!(
-        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.hash FROM \
+        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.head, p.hash FROM \
          (SELECT document_id, ordinal FROM (SELECT p.document_id, p.ordinal, \
          row_number() OVER (PARTITION BY p.hash ORDER BY p.document_id, p.ordinal) AS place FROM onto_passages p \
          WHERE NOT EXISTS (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash AND v.model = $1)) n \
@@ -342,7 +347,7 @@ async fn unembedded<D: Db>(db: &mut D, model: String, max: usize) -> Result<Vec<
     );
     let rows = db.rows(&sql, &[&model, &limit(max)]).await?;
     rows.iter()
-        .map(|row| Ok(Unembedded { hash: row.get(15)?, text: stored(row)?.ranked().embedded() }))
+        .map(|row| Ok(Unembedded { hash: row.get(16)?, text: stored(row)?.ranked().embedded() }))
         .collect()
 }
 
@@ -391,6 +396,17 @@ async fn embedded<D: Db>(db: &mut D, model: String, place: Place) -> Result<u64,
     row.map_or(Ok(0), |row| row.number(0))
 }
 
+/// The title of a document that was given none, as versions before 0.3.0 found it: also in comments of code.
+fn default_title_before_0_3<'a>(path: &'a str, body: &'a str) -> &'a str {
+    let heading = body.lines().find_map(|line| {
+        let text = line.trim_start_matches('#');
+        let is_heading = (1..=6).contains(&(line.len() - text.len())) && text.starts_with([' ', '\t']);
+        is_heading.then(|| text.trim().trim_end_matches('#').trim_end())
+    });
+    let title = heading.filter(|heading| !heading.is_empty());
+    prefix(title.unwrap_or_else(|| path.rsplit('/').next().unwrap_or(path)), limits::TITLE_BYTES)
+}
+
 async fn check<D: Db>(
     db: &mut D,
     after: Option<DocumentId>,
@@ -408,7 +424,10 @@ async fn check<D: Db>(
         let id = DocumentId(row.get(0)?);
         checked.last = Some(id);
         let document = by_id::latest(db, id).await?.document;
-        let new = of(&document.path, &document.title, &document.body);
+        let Document { path, body, .. } = &document;
+        let is_default = document.title == default_title_before_0_3(path, body);
+        let title = if is_default { default_title(path, body) } else { document.title.clone() };
+        let new = of(path, &title, body);
         let sql =
             "SELECT ordinal, start_byte, hash FROM onto_passages WHERE document_id = $1 ORDER BY ordinal";
         let rows = db.rows(sql, &[&id.0]).await?;
@@ -419,6 +438,9 @@ async fn check<D: Db>(
         }
         // Also where nothing differs: the index of words is not compared.
         if mended {
+            if title != document.title {
+                db.run("UPDATE onto_sources SET title = $2 WHERE id = $1", &[&id.0, &title]).await?;
+            }
             replace(db, id, document.project_id.map(|id| id.0), &new).await?;
         }
     }

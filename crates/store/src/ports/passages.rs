@@ -40,7 +40,8 @@ pub trait Passages: Send + Sync {
     -> Result<u64, StoreError>;
 
     /// Compares the passages of `limit` documents, by id after `after`, with what their bodies say. With `mended`,
-    /// all of them are made anew, with the index of their words.
+    /// all of them are made anew, with the index of their words. A title that an earlier version found in a body is
+    /// out of date, too, if it is none.
     async fn check_passages(
         &self,
         after: Option<DocumentId>,
@@ -91,6 +92,8 @@ pub struct StoredPassage {
     pub headings: Vec<String>,
     /// What it is.
     pub kind: Kind,
+    /// The head of the table that it goes on with.
+    pub head: String,
     /// The byte of the body at which it begins.
     pub offset: u64,
     /// Its text, as it stands there.
@@ -105,6 +108,7 @@ impl StoredPassage {
             title: &self.document.title,
             headings: &self.headings,
             kind: self.kind,
+            head: &self.head,
             text: &self.text,
             offset: self.offset as usize,
         }

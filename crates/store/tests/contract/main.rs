@@ -117,6 +117,8 @@ contract! {
     passages::a_search_stays_within_its_context,
     passages::odd_queries_and_odd_texts_are_no_errors,
     passages::passages_follow_their_document,
+    passages::rows_far_down_a_table_come_with_its_head,
+    passages::titles_that_an_earlier_version_found_in_comments_are_mended,
     passages::vectors_are_kept_as_long_as_a_passage_has_their_text,
     passages::passages_that_are_not_what_a_body_says_are_found_and_mended,
     documents::projects_have_unique_names_and_pages,

@@ -161,6 +161,40 @@ pub async fn passages_follow_their_document(f: Fixture) {
     assert_eq!((gone.total, gone.counts.passages), (0, 0));
 }
 
+pub async fn rows_far_down_a_table_come_with_its_head(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let rows: String = (0..200).map(|n| format!("| PX-{n:03} | {}.5 |\n", n * 7)).collect();
+    let body = format!("| Parcel | Weight |\n| --- | --- |\n{rows}");
+    f.store.put_document(source(1, 1, "parcels.csv", "Parcels", &body)).await.unwrap();
+    let found = search(&*f.store, "PX-177", RunContext::default(), "").await.passages;
+    let passage = found.iter().find(|passage| passage.text.contains("PX-177")).unwrap();
+    assert_eq!(passage.head, "| Parcel | Weight |\n| --- | --- |\n");
+    let found = search(&*f.store, "weight", RunContext::default(), "").await;
+    assert_eq!(found.total, found.counts.passages, "the words of a head count for every row");
+    let texts = f.store.unembedded("m", 100).await.unwrap();
+    assert!(texts.iter().all(|text| text.text.matches("Weight").count() == 1), "{texts:?}");
+}
+
+pub async fn titles_that_an_earlier_version_found_in_comments_are_mended(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    let body = "git(1)\n======\n\n[verse]\n----\n# Copies all.\n----\n\nlinkgit:a[1]\n";
+    let titles = async || f.rows("SELECT path, title FROM onto_sources ORDER BY path").await;
+    for (n, path, title) in
+        [(1, "a.txt", "Copies all."), (2, "b.txt", "My title"), (3, "c.conf", "Copies all.")]
+    {
+        f.store.put_document(source(n, 1, path, title, body)).await.unwrap();
+    }
+    let id = |n| DocumentId(Uuid::from_u128(n));
+    for mended in [false, true] {
+        assert_eq!(titles().await, ["a.txt|Copies all.", "b.txt|My title", "c.conf|Copies all."]);
+        let checked = f.store.check_passages(None, 10, mended).await.unwrap();
+        assert_eq!(checked.differing, [id(1), id(3)]);
+    }
+    assert_eq!(titles().await, ["a.txt|git(1)", "b.txt|My title", "c.conf|c.conf"]);
+    assert_eq!(f.store.check_passages(None, 10, false).await.unwrap().differing, []);
+    assert_eq!(found(&f, "git").await, [1, 2, 3]);
+}
+
 pub async fn vectors_are_kept_as_long_as_a_passage_has_their_text(f: Fixture) {
     f.store.create_project(new_project(1, "One")).await.unwrap();
     f.store.create_project(new_project(2, "Two")).await.unwrap();

@@ -35,6 +35,7 @@ struct HitJson {
     #[serde(flatten)]
     document: SummaryJson,
     headings: Vec<String>,
+    head: String,
     offset: u64,
     passage: String,
     lexical_rank: u32,
@@ -50,7 +51,8 @@ impl HitJson {
         let place =
             std::iter::once(self.document.name()).chain(self.headings.iter().map(|text| one_line(text)));
         let mut shown = format!("{}  {}", place.collect::<Vec<_>>().join(" › "), self.document.id);
-        let lines: Vec<&str> = self.passage.lines().filter(|line| !line.trim().is_empty()).collect();
+        let lines: Vec<&str> =
+            self.head.lines().chain(self.passage.lines()).filter(|line| !line.trim().is_empty()).collect();
         for line in lines.iter().take(LINES) {
             shown.push_str(&format!("\n    {}", one_line(line)));
         }
@@ -87,10 +89,27 @@ impl Search {
         for hit in found.hits {
             let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
             let pb::SearchHit {
-                headings, offset, passage, lexical_rank, vector_rank, similarity, score, ..
+                headings,
+                head,
+                offset,
+                passage,
+                lexical_rank,
+                vector_rank,
+                similarity,
+                score,
+                ..
             } = hit;
-            let hit =
-                HitJson { document, headings, offset, passage, lexical_rank, vector_rank, similarity, score };
+            let hit = HitJson {
+                document,
+                headings,
+                head,
+                offset,
+                passage,
+                lexical_rank,
+                vector_rank,
+                similarity,
+                score,
+            };
             list.push(&hit, || hit.shown())?;
         }
         list.finish()?;
