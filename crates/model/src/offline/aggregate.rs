@@ -6,6 +6,8 @@ use tree_agent_contract::role::{
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{DocumentId, NodeStatus, limits};
 
+use tree_agent_retrieval::Format;
+
 use super::answer::{Answer, NAMED};
 use super::evidence::{NEAREST, wait};
 use super::expects::Held;
@@ -109,7 +111,11 @@ fn merged(answers: Vec<Returned<'_>>, question: &str, language: &str, words: usi
     all.sort_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset).cmp(&(b.rank, &b.path, b.offset)));
     all.dedup_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset) == (b.rank, &b.path, b.offset));
     (merged.held, merged.quotes) = read::within(all, |(_, quote)| &quote.text, words).into_iter().unzip();
-    let held = |quote: &Quote| Held { place: quote.source(), text: quote.text.clone() };
+    let held = |quote: &Quote| Held {
+        place: quote.source(),
+        text: quote.text.clone(),
+        is_code: Format::of(&quote.path, "") == Format::Code,
+    };
     let held: Vec<Held> = merged.quotes.iter().map(held).collect();
     // Whether a name is known elsewhere, the plan has asked.
     let lacks = |clause: &String| expects::missing(clause, language, &held, |_| true);

@@ -79,6 +79,8 @@ impl Answer {
             .or_else(|| part.quotes.is_empty().then(|| Sentence::NothingQuoted.of(&self.language, &[])));
         self.parts.push(AnsweredPart { title, missing, quotes: part.quotes.len() });
         self.quotes.extend(part.quotes);
+        let room = NAMED.saturating_sub(self.named.len());
+        self.named.extend(part.named.into_iter().take(room));
         self.held.extend(part.held);
         self.gaps.extend(part.gaps);
         self.by_words = self.by_words.take().or(part.by_words);

@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{CallContext, RoleError};
 use tree_agent_contract::{DocumentId, text};
-use tree_agent_retrieval::terms;
+use tree_agent_retrieval::{Format, terms};
 use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS, ToolError};
 
 use super::expects::{self, Held};
@@ -79,7 +79,11 @@ impl Hit {
     }
 
     fn as_held(&self) -> Held {
-        Held { place: format!("{} {} {}", self.path, self.title, self.place()), text: self.text.clone() }
+        Held {
+            place: format!("{} {} {}", self.path, self.title, self.place()),
+            text: format!("{}\n{}", self.head, self.text),
+            is_code: Format::of(&self.path, "") == Format::Code,
+        }
     }
 
     /// The words of it and of its place.

@@ -8,7 +8,7 @@ use tree_agent_tools::READ_DOCUMENT;
 
 use super::answer::{Answer, NAMED};
 use super::evidence::{Evidence, Hit, gather, wait};
-use super::read::{self, quotes};
+use super::read::{self, Read, quotes};
 use super::step::{Pick, Told, told};
 use super::{PART_WORDS, brief, question, room, title};
 use crate::io::RoleIo;
@@ -23,8 +23,10 @@ pub(super) async fn execute(input: &ExecuteInput, io: &RoleIo) -> Result<Executo
     let answer = match picks.is_empty() {
         true => answer(io, &question, wait(&input.call), room(&input.call)).await?,
         false => {
-            let (quotes, gaps) = quotes(io, &picks).await?;
-            Answer { quotes, named, by_words, gaps, language: io.language().to_owned(), ..Answer::default() }
+            let Read { quotes, gaps, mut others } = quotes(io, &input.call.objective, &picks).await?;
+            others.extend(named);
+            let language = io.language().to_owned();
+            Answer { quotes, named: others, by_words, gaps, language, ..Answer::default() }
         }
     };
     let (artifacts, result) = answer.returned(QUOTATIONS, title(&input.call), answer.gaps.is_empty());
@@ -63,18 +65,13 @@ async fn one(io: &RoleIo, asked: &str, wait: u8, words: usize) -> Result<Answer,
         Some(_) => Vec::new(),
         None => more(&quoted, &further),
     };
-    let (quotes, mut gaps) = quotes(io, &quoted.iter().map(Pick::of).collect::<Vec<_>>()).await?;
+    let picks: Vec<Pick> = quoted.iter().map(Pick::of).collect();
+    let Read { quotes, mut gaps, mut others } = quotes(io, asked, &picks).await?;
     let quotes = read::within(quotes, |quote| &quote.text, words);
     gaps.extend(open);
-    Ok(Answer {
-        missing,
-        quotes,
-        named,
-        by_words,
-        gaps,
-        language: io.language().to_owned(),
-        ..Answer::default()
-    })
+    others.extend(named);
+    let language = io.language().to_owned();
+    Ok(Answer { missing, quotes, named: others, by_words, gaps, language, ..Answer::default() })
 }
 
 /// The places of `further` that stand in the same sources as what is `quoted`, each once.

@@ -13,6 +13,8 @@ pub(super) struct Held {
     /// Path, title and headings.
     pub(super) place: String,
     pub(super) text: String,
+    /// It is code, in which what is asked for can be counted.
+    pub(super) is_code: bool,
 }
 
 /// Words with which a question asks for something that can be seen. English, then German.
@@ -97,7 +99,7 @@ pub(super) fn missing(
             let counts = || terms(line).iter().any(|held| things.iter().any(|thing| is_like(thing, held)));
             counted(line).is_some_and(|is_bare| is_bare || counts())
         };
-        if !texts().any(is_counted) {
+        if !passages.iter().any(|held| held.is_code) && !texts().any(is_counted) {
             return no(Sentence::NoNumber);
         }
     }
@@ -178,7 +180,7 @@ mod tests {
     use super::*;
 
     fn said(question: &str, language: &str, text: &str, known: &[&str]) -> Option<String> {
-        let held = Held { place: "docs/a.md A title".into(), text: text.into() };
+        let held = Held { place: "docs/a.md A title".into(), text: text.into(), is_code: false };
         missing(question, language, &[held], |term| known.contains(&term.as_str()))
     }
 

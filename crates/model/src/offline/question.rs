@@ -124,6 +124,13 @@ pub(super) fn without_preamble(question: &str) -> String {
     if terms(&kept).is_empty() { question.to_owned() } else { kept.trim().to_owned() }
 }
 
+/// Whether `question` asks for all of something.
+pub(super) fn asks_for_all(question: &str) -> bool {
+    const ALL: &str = "all every list alle jede liste";
+    let question = question.to_lowercase();
+    question.contains("how many") || question.split_whitespace().any(|word| is_of(ALL, word))
+}
+
 /// The sentences of `question` that ask; all of it if none ends with a question mark.
 pub(super) fn asking(question: &str) -> String {
     let sentences = question.split_sentence_bounds().filter(|sentence| sentence.trim().ends_with('?'));

@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::RoleError;
-use tree_agent_contract::{DocumentId, limits};
-use tree_agent_retrieval::{Format, Kind, Piece, chunk};
+use tree_agent_contract::{DocumentId, limits, text};
+use tree_agent_retrieval::{Format, Kind, Piece, chunk, names};
 use tree_agent_tools::{OUTPUT_BYTES, READ_DOCUMENT, ToolError};
 
 use super::evidence::{source, unable, words};
+use super::question;
 use super::step::{Pick, hash};
 use crate::io::RoleIo;
 
@@ -90,9 +92,21 @@ pub(super) fn within<T>(
     quotes.into_iter().take_while(fits).collect()
 }
 
-/// The passages that `picks` name, best first, and what could not be read, as sentences.
-pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, Vec<String>), RoleError> {
-    let (mut quotes, mut gaps): (Vec<Quote>, Vec<String>) = (Vec::new(), Vec::new());
+/// What was read.
+#[derive(Default)]
+pub(super) struct Read {
+    /// The passages, best first.
+    pub(super) quotes: Vec<Quote>,
+    /// What could not be read, as sentences.
+    pub(super) gaps: Vec<String>,
+    /// What sources of code define beside what is quoted, if the question asks for all: a sentence for each.
+    pub(super) others: Vec<String>,
+}
+
+/// The passages that `picks` name for `question`.
+pub(super) async fn quotes(io: &RoleIo, question: &str, picks: &[Pick]) -> Result<Read, RoleError> {
+    let Read { mut quotes, mut gaps, mut others } = Read::default();
+    let for_all = question::asks_for_all(question);
     let mut documents: Vec<(DocumentId, Vec<&Pick>)> = Vec::new();
     for pick in picks {
         match documents.iter_mut().find(|(id, _)| *id == pick.document_id) {
@@ -132,8 +146,12 @@ pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, V
                 None => gaps.push(format!("{} has changed since it was found.", pick.path)),
             }
         }
+        if let Some(window) = window.as_ref().filter(|_| for_all) {
+            others.push(self::others(io, &quotes[first..], window));
+        }
     }
     quotes.sort_by_key(|quote| quote.rank);
+    others.retain(|line| !line.is_empty());
     // Two passages of a list may have become the same one.
     let mut places: Vec<(DocumentId, Range<usize>)> = Vec::new();
     quotes.retain(|quote| {
@@ -144,7 +162,28 @@ pub(super) async fn quotes(io: &RoleIo, picks: &[Pick]) -> Result<(Vec<Quote>, V
         is_new
     });
     gaps.dedup();
-    Ok((quotes, gaps))
+    Ok(Read { quotes, gaps, others })
+}
+
+/// The names that a source defines and that `quotes` do not show, as a sentence; empty if there are none. Of a longer
+/// source than fits into a window nobody knows all.
+fn others(io: &RoleIo, quotes: &[Quote], window: &Window) -> String {
+    /// Bytes of names that are listed.
+    const NAMES: usize = 2_000;
+    let Some(Quote { path, .. }) =
+        quotes.first().filter(|_| window.start == 0 && window.body.len() < OUTPUT_BYTES)
+    else {
+        return String::new();
+    };
+    let all = names(path, &window.body);
+    let shown: Vec<String> = quotes.iter().flat_map(|quote| names(path, &quote.text)).collect();
+    let others: Vec<&str> = all.iter().filter(|name| !shown.contains(name)).map(String::as_str).collect();
+    if others.is_empty() {
+        return String::new();
+    }
+    let (quoted, total) = ((all.len() - others.len()).to_string(), all.len().to_string());
+    let others = text::truncate(&others.join(", "), NAMES).into_owned();
+    format!("{path}: {}", Sentence::OfAll.of(io.language(), &[&quoted, &total, &others]))
 }
 
 async fn read(io: &RoleIo, id: DocumentId, start: usize, path: &str) -> Result<String, ToolError> {

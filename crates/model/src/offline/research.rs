@@ -19,7 +19,7 @@ use tree_agent_frontmatter::{Schema, parse, write};
 use super::answer::Answer;
 use super::evidence::{Hit, MANY_HITS, best, search, wait};
 use super::execute;
-use super::read::quotes;
+use super::read::{Read, quotes};
 use super::step::Pick;
 use super::{WORDS, short};
 use crate::io::RoleIo;
@@ -95,7 +95,8 @@ async fn topic(input: &ResearchInput, io: &RoleIo) -> Result<ResearchOutput, Rol
     let answer = match hits.is_empty() {
         true => execute::answer(io, &title, 0, WORDS).await?,
         false => {
-            let (quotes, gaps) = quotes(io, &hits.iter().map(Pick::of).collect::<Vec<_>>()).await?;
+            let picks: Vec<Pick> = hits.iter().map(Pick::of).collect();
+            let Read { quotes, gaps, .. } = quotes(io, &input.call.objective, &picks).await?;
             Answer { quotes, gaps, language: io.language().to_owned(), ..Answer::default() }
         }
     };

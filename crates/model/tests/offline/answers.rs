@@ -139,6 +139,56 @@ async fn an_answer_is_short_and_names_what_else_its_sources_hold() {
 }
 
 #[tokio::test]
+async fn who_asks_for_all_learns_what_is_not_quoted() {
+    let code: String = (0..64)
+        .map(|i| format!("\n// Checks row {i} of the frobnicator report. {}\nfunction helper_{i}($v) {{\n    return $v;\n}}\n", "It is used by all. ".repeat(9)))
+        .collect();
+    for question in ["List all functions of the frobnicator helpers", "How many functions has helpers.php?"] {
+        let runner = Runner::new(question, 1);
+        runner.add("helpers.php", &format!("<?php\n{code}"));
+        let done = runner.run().await;
+        let line = done.document.lines().find(|line| line.starts_with("- helpers.php: ")).expect("a line");
+        let (quoted, rest) =
+            line["- helpers.php: ".len()..].split_once(" of 64 are quoted. The others: ").unwrap();
+        let others = rest.split(", ").count();
+        assert_eq!(quoted.parse::<usize>().unwrap() + others, 64, "{line}");
+        assert!(!done.document.contains("Not found") && others > 40, "{}", done.document);
+    }
+}
+
+#[tokio::test]
+async fn a_row_far_down_a_table_has_its_head_and_a_record_its_path() {
+    let rows: String = (0..9_000).map(|i| format!("| PX-{i:06} | {} kg |\n", i * 31 % 900)).collect();
+    let records: Vec<String> =
+        (0..4_000).map(|i| format!("{{\"id\":\"VS-{i:05}\",\"home\":\"Port {}\"}}", i % 211)).collect();
+    for (path, body, question, expected) in [
+        (
+            "parcels.csv",
+            format!("| Parcel | Weight |\n| --- | --- |\n{rows}"),
+            "What is the weight of parcel PX-008123?",
+            &["> | Parcel | Weight |\n> | --- | --- |\n> | PX-", "| PX-008123 | 713 kg |"][..],
+        ),
+        (
+            "fleet.json",
+            format!("{{\"vessels\":[{}]}}", records.join(",")),
+            "What is the home of VS-03900?",
+            &["### fleet.json › vessels[", "{\"id\":\"VS-03900\",\"home\":\"Port 102\"}"],
+        ),
+    ] {
+        let runner = Runner::new(question, 1);
+        runner.add(path, &body);
+        let done = runner.run().await;
+        for part in expected {
+            assert!(
+                done.document.contains(part),
+                "{part}\n{}",
+                &done.document[..done.document.len().min(3_000)]
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn each_part_of_a_brief_is_searched_and_answered_under_its_heading() {
     let brief = "You are preparing a note for the harbour board. Internal documents are available.\n\n\
                  1. Pilots. When may a pilot refuse to board?\n\n2. Cranes\n   (a) What does the first hour cost?\n   \
