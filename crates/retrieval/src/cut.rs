@@ -93,9 +93,12 @@ fn starts(
         }
         Some(0 | 1) if !lines => return Vec::new(),
         Some(2) => return sentences(text).map(|at| range.start + at).collect(),
-        Some(level) => [&BLANK, &LINE, &WORD, &CLAUSE, &WORD, &CHARACTERS][level.min(5)],
+        Some(level) => [&BLANK, &LINE, &LINE, &LINE, &CLAUSE, &WORD, &CHARACTERS][level.min(6)],
     };
-    pattern.find_iter(text).map(|found| range.start + found.end()).collect()
+    // In the middle of what seems to be a sentence, a line that begins with a small letter goes on with the one above.
+    let goes_on = |at: usize| level == DEPTHS + 3 && text[at..].trim_start().starts_with(char::is_lowercase);
+    let ends = pattern.find_iter(text).map(|found| found.end()).filter(|at| !goes_on(*at));
+    ends.map(|at| range.start + at).collect()
 }
 
 /// Where the sentences of `text` begin, except the first. Ends of lines are spaces.

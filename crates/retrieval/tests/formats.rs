@@ -115,6 +115,7 @@ fn the_name_decides_and_else_the_beginning_of_the_text() {
     for (path, body, format) in [
         ("a.md", ASCIIDOC, Format::Markdown),
         ("notes/today", "----", Format::Markdown),
+        ("Report of 1.2 plans", "----", Format::Markdown),
         ("", "", Format::Markdown),
         ("report.DOCX", "", Format::Markdown),
         ("data.csv", "", Format::Markdown),
