@@ -23,7 +23,8 @@ pattern!(GOES_ON, r#"^["'“‘«(\[*_`]*[\p{Ll},;+±−-]"#);
 // Words before a full stop that does not end a sentence: abbreviations, initials, and the number of an item.
 pattern!(
     ABBREVIATION,
-    r#"(?i)(?:^|[\s("“'\[*_])(?:approx|c[af]|ch|corp|dept|[dms]r|e\.g|eds?|eq|esp|est|figs?|i\.e|incl|jr|lt|max|min|mrs|ms|nr|pp|prof|resp|s[et]c|sgt|st|viz|vol|vs|(?-i:\p{Lu}))$|^\s*\d+$|\n[ \t]*\d+$"#
+    r#"(?ix)(?:^|[\s("“'\[*_])(?:approx|c[af]|ch|corp|dept|[dms]r|e\.g|eds?|eq|esp|est|figs?|i\.e|incl|jr|lt|max|min
+    |mrs|ms|nr|pp|prof|resp|s[et]c|sgt|st|viz|vol|vs|(?-i:\p{Lu}))$|^\s*\d+$|\n[\ \t]*\d+$"#
 );
 // Words before a full stop and a number that do not end a sentence.
 pattern!(COUNTED, r"(?i)\b(?:art|nos?|p|pt|jan|feb|mar|apr|ju[nl]|aug|sept?|oct|nov|dec)$");
