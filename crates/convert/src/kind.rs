@@ -27,7 +27,7 @@ pub enum Kind {
     Mail,
 }
 
-const TEXT: &str = "txt text log rst rest adoc asciidoc asc org textile";
+const TEXT: &str = "txt text log rst rest adoc asciidoc org textile";
 /// What programs write for themselves, though it is text: lock files, and what a guided search keeps in its folder.
 const OF_PROGRAMS: &str =
     "package-lock.json npm-shrinkwrap.json packages.lock.json pnpm-lock.yaml node.json children.json";

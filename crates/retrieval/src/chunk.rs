@@ -26,9 +26,9 @@ const TITLE_WITHIN: usize = 64 * 1024;
 pub struct Piece {
     /// Where it stands in the body.
     pub range: Range<usize>,
-    /// The headings above it, the outermost first, as plain text. The last one is what it belongs to, if that stands in
-    /// another piece: the sentence that leads to a list, a table or code, or the label of an item. Of a file of code it
-    /// is the names that the piece defines, of JSON its path.
+    /// The headings above it, the outermost first, as plain text. The last one is what it belongs to, if that stands
+    /// in another piece: the sentence that leads to a list, a table or code, or the label of an item. Of a file of
+    /// code it is the names that the piece defines, of JSON its path.
     pub headings: Vec<String>,
     /// The head of the table whose rows it holds, if that stands in another piece; else empty.
     pub head: Range<usize>,

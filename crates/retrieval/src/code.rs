@@ -11,7 +11,8 @@ pattern!(
     |sealed|partial|readonly|data|unsafe|extern|inline|declare|local|const|create|or|replace|temp|temporary|enum)\s+)*
     (function|def|fn|func|sub|proc|class|struct|enum|trait|interface|impl|module|mod|namespace|object|record|union
     |type|const|table|view|procedure|trigger)(?:<[^>\n]*>)?[\ *]+(?:\([^)\n]*\)\ +)?(?:if\ not\ exists\ +)?
-    ([\w$]*[^\W\d][\w$]*)\s*(?:[^\s\w,.'-]|$|\b(?:extends|implements|struct|interface|for|where|with|is|as|func|on|begin)\b)"
+    ([\w$]*[^\W\d][\w$]*)\s*
+    (?:[^\s\w,.'-]|$|\b(?:extends|implements|struct|interface|for|where|with|is|as|func|on|begin)\b)"
 );
 
 /// The names that the code in `body` defines at its top level, in their order: functions by their names, others with

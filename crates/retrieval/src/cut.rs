@@ -23,7 +23,8 @@ pattern!(GOES_ON, r#"^["'“‘«(\[*_`]*[\p{Ll},;+±−-]"#);
 // Words before a full stop that does not end a sentence: abbreviations, initials, and the number of an item.
 pattern!(
     ABBREVIATION,
-    r#"(?i)(?:^|[\s("“'\[*_])(?:approx|c[af]|ch|corp|dept|[dms]r|e\.g|eds?|eq|esp|est|figs?|i\.e|incl|jr|lt|max|min|mrs|ms|nr|pp|prof|resp|s[et]c|sgt|st|viz|vol|vs|(?-i:\p{Lu}))$|^\s*\d+$|\n[ \t]*\d+$"#
+    r#"(?ix)(?:^|[\s("“'\[*_])(?:approx|c[af]|ch|corp|dept|[dms]r|e\.g|eds?|eq|esp|est|figs?|i\.e|incl|jr|lt|max|min
+    |mrs|ms|nr|pp|prof|resp|s[et]c|sgt|st|viz|vol|vs|(?-i:\p{Lu}))$|^\s*\d+$|\n[\ \t]*\d+$"#
 );
 // Words before a full stop and a number that do not end a sentence.
 pattern!(COUNTED, r"(?i)\b(?:art|nos?|p|pt|jan|feb|mar|apr|ju[nl]|aug|sept?|oct|nov|dec)$");
@@ -93,9 +94,12 @@ fn starts(
         }
         Some(0 | 1) if !lines => return Vec::new(),
         Some(2) => return sentences(text).map(|at| range.start + at).collect(),
-        Some(level) => [&BLANK, &LINE, &WORD, &CLAUSE, &WORD, &CHARACTERS][level.min(5)],
+        Some(level) => [&BLANK, &LINE, &LINE, &LINE, &CLAUSE, &WORD, &CHARACTERS][level.min(6)],
     };
-    pattern.find_iter(text).map(|found| range.start + found.end()).collect()
+    // In the middle of what seems to be a sentence, a line that begins with a small letter goes on with the one above.
+    let goes_on = |at: usize| level == DEPTHS + 3 && text[at..].trim_start().starts_with(char::is_lowercase);
+    let ends = pattern.find_iter(text).map(|found| found.end()).filter(|at| !goes_on(*at));
+    ends.map(|at| range.start + at).collect()
 }
 
 /// Where the sentences of `text` begin, except the first. Ends of lines are spaces.

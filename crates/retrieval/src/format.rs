@@ -45,7 +45,9 @@ impl Format {
     /// beginning of `body` looks like, but never Markdown: that depends on the path alone.
     pub fn of(path: &str, body: &str) -> Self {
         let name = file(path).rsplit('/').next().unwrap_or_default();
-        let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        // A name such as `Report of 1.2` has no ending.
+        let ending = name.rsplit_once('.').filter(|(_, ending)| !ending.contains(' '));
+        let ending = ending.map(|(_, ending)| ending.to_ascii_lowercase());
         match ending.as_deref() {
             _ if is_code(name) => Self::Code,
             Some("log" | "xml") => Self::Code,

@@ -55,7 +55,7 @@ impl<'a> Reader<'a> {
         let (mut i, mut is_alone, mut is_attached, mut literal) = (0, true, false, None);
         while i < self.lines.len() {
             let (line, start) = (self.line(i), i);
-            if let Some((level, text, used)) = self.heading(i).filter(|_| is_alone) {
+            if let Some((level, text, used)) = is_alone.then(|| self.heading(i)).flatten() {
                 self.close(pieces);
                 i += used;
                 pieces.head(level, text, self.range(start..i));
@@ -95,6 +95,9 @@ impl<'a> Reader<'a> {
         let (first, range) = (indent(self.line(lines.start)), self.range(lines.clone()));
         if let Some((mut list, list_indent)) = self.list.take_if(|(_, indent)| is_attached || first > *indent)
         {
+            // Marks around it belong to it.
+            let marks = usize::from(kind != Kind::Text && self.format == Format::AsciiDoc);
+            let range = self.range(lines.start - marks..(lines.end + marks).min(self.lines.len()));
             // What follows a label stays with it: between them are its marks.
             if list.labels.last().is_none_or(|label| label.end + "::".len() < list.range.end) {
                 list.breaks.push((range.start, 1));

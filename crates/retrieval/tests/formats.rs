@@ -115,6 +115,7 @@ fn the_name_decides_and_else_the_beginning_of_the_text() {
     for (path, body, format) in [
         ("a.md", ASCIIDOC, Format::Markdown),
         ("notes/today", "----", Format::Markdown),
+        ("Report of 1.2 plans", "----", Format::Markdown),
         ("", "", Format::Markdown),
         ("report.DOCX", "", Format::Markdown),
         ("data.csv", "", Format::Markdown),
@@ -147,7 +148,8 @@ fn the_name_decides_and_else_the_beginning_of_the_text() {
 
 #[test]
 fn a_title_is_what_the_type_says_it_is() {
-    let git = "git(1)\n======\n\nFILES\n-----\n\n----\n# A '#' or ';' character indicates a comment.\n----\n\nlinkgit:a[1] linkgit:b[1]\n";
+    let git = "git(1)\n======\n\nFILES\n-----\n\n----\n# A '#' or ';' character indicates a comment.\n----\n\n\
+               linkgit:a[1] linkgit:b[1]\n";
     for (path, body, title) in [
         ("a/b.md", "intro\n## The plan ##\n# Later", "The plan"),
         ("a/b.md", "intro\n\nA plan\n======\n", "A plan"),
@@ -187,7 +189,7 @@ fn asciidoc_has_sections_code_and_items_with_their_labels() {
     for unseen in [":author:", "A comment", "[[hard]]"] {
         assert!(pieces("a.adoc", ASCIIDOC).iter().all(|(.., text)| !text.contains(unseen)), "{unseen}");
     }
-    let code = "= T\n\nRun this:\n\n----\n$ git reset --hard HEAD~3\n----\n\n+\n\nAnd that, which is said at length. ".to_owned();
+    let code = "= T\n\nRun this:\n\n----\n$ git reset --hard HEAD~3\n----\n\n+\n\nAnd that, ".to_owned();
     let code = code + &"A sentence of it. ".repeat(20) + "\n\n----\n$ alone\n----\n";
     assert_eq!(holding("a.adoc", &code, "$ alone"), ("T".into(), Kind::Code));
     assert!(pieces("a.adoc", &code).iter().all(|(headings, ..)| headings.len() == 1));
@@ -241,7 +243,8 @@ fn manual_pages_have_sections_and_plain_text_only_those_that_cannot_be_mistaken(
         holding("ls.1", MANUAL, "second paragraph"),
         ("LS(1) › DESCRIPTION › Sorting".into(), Kind::List)
     );
-    let plain = "1.  Introduction\n\n   It begins.\n\n2.1 The limits\n\nSome + more\n+ and a line\n\n1. Buy milk\n\n2. Buy bread.\n\n\
+    let plain = "1.  Introduction\n\n   It begins.\n\n2.1 The limits\n\nSome + more\n+ and a line\n\n\
+                 1. Buy milk\n\n2. Buy bread.\n\n\
                  $ git reset --hard HEAD~3\n----\nName   Value\n------------\n\nOVER IT\n=======\n\nEnd.\n";
     assert_eq!(holding("a.txt", plain, "It begins.").0, "1. Introduction");
     assert_eq!(holding("a.txt", plain, "and a line").0, "1. Introduction › 2.1 The limits");

@@ -40,8 +40,8 @@ proptest! {
         for text in texts(&body, &chunk(path, &body)) {
             let mut held = String::new();
             while held.len() < text.len() {
-                let between = if held.is_empty() { 0 } else { text[held.len()..].len() - text[held.len()..].trim_start().len() };
-                held = text[..held.len() + between].to_owned() + &expected.next().unwrap();
+                let behind = text.len() - text[held.len()..].trim_start().len();
+                held = text[..behind].to_owned() + &expected.next().unwrap();
             }
             prop_assert_eq!(held, text);
         }
@@ -159,7 +159,8 @@ fn small_and_broken_json_is_kept() {
 
 #[test]
 fn code_has_the_names_of_what_it_defines() {
-    let rust = "//! Leases.\n\npub struct Lease<T> {\n    owner: T,\n}\n\nimpl<T> Lease<T> {\n    fn inner() {}\n}\n\npub(crate) const fn renew() {}\n";
+    let rust = "//! Leases.\n\npub struct Lease<T> {\n    owner: T,\n}\n\n\
+                impl<T> Lease<T> {\n    fn inner() {}\n}\n\npub(crate) const fn renew() {}\n";
     assert_eq!(names("a.rs", rust), ["struct Lease", "impl Lease", "renew"]);
     for (path, line, name) in [
         ("a.php", "function helper_7($value) {", "helper_7"),

@@ -243,6 +243,10 @@ mod tests {
                         size: 77 bytes\nheadings: A › B\n\
                         offset: 10\n…the \"word\" 1…\n";
         assert_eq!(text, expected);
+        let mut of_table = found(1);
+        of_table["hits"][0]["head"] = "| Parcel | Weight |\n| --- | --- |\n".into();
+        let text = prompt_text(SEARCH_DOCUMENTS, &of_table, 10_000);
+        assert!(text.contains("headings: A › B\ncolumns: | Parcel | Weight |\noffset: 0\n"), "{text}");
         assert_eq!(
             prompt_text(SEARCH_DOCUMENTS, &json!({"hits": []}), 100),
             "0 passages are listed, best first; more match.\n"

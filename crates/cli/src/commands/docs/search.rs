@@ -87,28 +87,16 @@ impl Search {
         let mut list = out.list();
         let (shown, total) = (found.hits.len() as u64, found.total_size);
         for hit in found.hits {
-            let document = SummaryJson::from_wire(hit.document.unwrap_or_default())?;
-            let pb::SearchHit {
-                headings,
-                head,
-                offset,
-                passage,
-                lexical_rank,
-                vector_rank,
-                similarity,
-                score,
-                ..
-            } = hit;
             let hit = HitJson {
-                document,
-                headings,
-                head,
-                offset,
-                passage,
-                lexical_rank,
-                vector_rank,
-                similarity,
-                score,
+                document: SummaryJson::from_wire(hit.document.unwrap_or_default())?,
+                headings: hit.headings,
+                head: hit.head,
+                offset: hit.offset,
+                passage: hit.passage,
+                lexical_rank: hit.lexical_rank,
+                vector_rank: hit.vector_rank,
+                similarity: hit.similarity,
+                score: hit.score,
             };
             list.push(&hit, || hit.shown())?;
         }
