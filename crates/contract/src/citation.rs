@@ -3,8 +3,6 @@
 //! A role names the claim, the source and an exact quote. The role service looks for the quote in the source before it
 //! answers. What it found is part of the log: a citation that does not hold stays there and says why.
 
-mod quote;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -20,7 +18,15 @@ use crate::status::named_enum;
 use crate::text::{hex, place};
 use crate::verification::Verification;
 
-pub use quote::{PlainText, footnote_mark};
+/// The mark of a numbered footnote at the beginning of `text`, such as `[^12]`.
+pub fn footnote_mark(text: &str) -> Option<&str> {
+    /// Digits of the number of a footnote. Our documents have no higher ones.
+    const DIGITS: usize = 4;
+    let number = text.strip_prefix("[^")?;
+    let digits = number.bytes().take(DIGITS).take_while(u8::is_ascii_digit).count();
+    let is_mark = digits > 0 && number.as_bytes().get(digits) == Some(&b']');
+    is_mark.then(|| &text[..digits + "[^]".len()])
+}
 
 named_enum! {
     /// What the check of a citation found.
@@ -64,6 +70,16 @@ pub struct Passage {
     /// The page or the sheet of the file that the source was converted from, such as "Page 4"; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
+    /// Bytes of it that the quote leaves out, between two parts with an ellipsis; 0 if it has the whole passage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u64,
+    /// The nearest heading above it; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub heading: String,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Passage {
@@ -72,7 +88,14 @@ impl Passage {
         let passage = source.get(range.clone()).unwrap_or_default();
         let sha256 = hex(&Sha256::digest(passage));
         let place = place(source, range.start).unwrap_or_default().to_owned();
-        Self { offset: range.start as u64, bytes: passage.len() as u64, sha256, place }
+        Self {
+            offset: range.start as u64,
+            bytes: passage.len() as u64,
+            sha256,
+            place,
+            omitted: 0,
+            heading: String::new(),
+        }
     }
 }
 
@@ -91,9 +114,29 @@ pub struct Citation {
     /// Where the quote stands; present if it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<Passage>,
+    /// The title of the source when it was cited; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_title: String,
+    /// The path of the source in its project then; empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_path: String,
 }
 
 impl Citation {
+    /// A citation that nobody has checked yet.
+    pub fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Self {
+        let (source_title, source_path) = Default::default();
+        Self {
+            claim,
+            quote,
+            document_id,
+            verdict: Verdict::NotFound,
+            passage: None,
+            source_title,
+            source_path,
+        }
+    }
+
     /// True if the quote stands in the source.
     pub fn is_verified(&self) -> bool {
         self.verdict == Verdict::Verified
@@ -106,19 +149,6 @@ impl Citation {
         c.require(self.is_verified() == self.passage.is_some(), format_args!("{at}.passage"), || {
             "is present exactly if the verdict is verified".into()
         });
-    }
-
-    /// The verdict on a quote from a source with this text, and where the quote stands. `plain` is the plain form of
-    /// the source: many quotes may be of one.
-    pub fn judge(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
-        let quote = PlainText::of(quote);
-        if quote.letters() < limits::QUOTE_CHARS {
-            return (Verdict::TooShort, None);
-        }
-        match plain.find(&quote) {
-            None => (Verdict::NotFound, None),
-            Some(found) => (Verdict::Verified, Some(Passage::of(source, found))),
-        }
     }
 }
 
@@ -158,13 +188,14 @@ impl CitationCounts {
         }
         let unverified = verification.and_then(|found| found.not_checked.as_deref());
         let doubts = verification.map_or(&[][..], |found| &found.doubts);
-        let mut doubts: Vec<(PlainText, bool)> =
-            doubts.iter().map(|doubt| (PlainText::of(&doubt.claim), false)).collect();
+        let mut doubts: Vec<(String, bool)> =
+            doubts.iter().map(|doubt| (words(&doubt.claim), false)).collect();
         for (claim, verdict) in statements {
-            let claim = if doubts.is_empty() { PlainText::default() } else { PlainText::of(claim) };
+            let claim = if doubts.is_empty() { String::new() } else { words(claim) };
             let mut is_doubted = false;
             for (doubt, is_known) in &mut doubts {
-                let is_same = claim.find(doubt).is_some() || doubt.find(&claim).is_some();
+                let has = |text: &str, words: &str| words.len() > 1 && text.contains(words);
+                let is_same = has(&claim, doubt) || has(doubt, &claim);
                 *is_known |= is_same;
                 is_doubted |= is_same;
             }
@@ -244,6 +275,16 @@ impl fmt::Display for CitationCounts {
     }
 }
 
+/// The words of a statement, each between spaces, without marks of footnotes.
+fn words(text: &str) -> String {
+    let parts = text.split("[^").enumerate().map(|(at, part)| match part.split_once(']') {
+        Some((mark, rest)) if at > 0 && mark.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => part,
+    });
+    let words = parts.flat_map(|part| part.split(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).fold(" ".to_owned(), |all, word| all + word + " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,7 +292,7 @@ mod tests {
 
     fn cited(claim: &str, verdict: Verdict) -> Citation {
         let document_id = DocumentId::derive(&[b"source"]);
-        Citation { claim: claim.into(), quote: "a quote".into(), document_id, verdict, passage: None }
+        Citation { verdict, ..Citation::unchecked(claim.into(), "a quote".into(), document_id) }
     }
 
     #[test]

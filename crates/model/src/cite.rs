@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Citation, CitationCounts, DocumentId, SuccessAssessment, Verdict, limits};
+use tree_agent_contract::{
+    Citation, CitationCounts, Document, DocumentId, SuccessAssessment, Verdict, limits,
+};
+use tree_agent_retrieval::{Quote, Visible};
 
 use crate::claims::Claims;
 use crate::io::{RoleIo, failed};
 
-/// A citation that nobody has checked yet.
-pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Citation {
-    Citation { claim, quote, document_id, verdict: Verdict::NotFound, passage: None }
-}
+/// How the texts of a payload are written: as they stand.
+const PAYLOAD: &str = "payload.txt";
 
 /// Gives every citation its verdict and its passage, whatever the model says of them. Each source is read once, and no
 /// longer held than it is needed. The answer has passed the rules of the contract, which limit all of this.
@@ -24,13 +24,13 @@ pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -
 pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Result<(), RoleError> {
     let mut by_source: BTreeMap<DocumentId, Vec<&mut Citation>> = BTreeMap::new();
     for artifact in artifacts.iter_mut().filter(|artifact| !artifact.citations.is_empty()) {
-        let text = match (&artifact.document_markdown, &artifact.json_payload) {
-            (Some(markdown), _) => PlainText::of(markdown),
-            (None, Some(payload)) => PlainText::of(&texts(&Value::Object(payload.clone()))),
-            (None, None) => PlainText::default(),
+        let payload = artifact.json_payload.as_ref().map(|payload| texts(&Value::Object(payload.clone())));
+        let text = match (&artifact.document_markdown, &payload) {
+            (Some(markdown), _) => Visible::of("", markdown),
+            (None, payload) => Visible::of(PAYLOAD, payload.as_deref().unwrap_or_default()),
         };
         for citation in &mut artifact.citations {
-            let claim = PlainText::of(&citation.claim);
+            let claim = Quote::of(&citation.claim);
             citation.passage = None;
             citation.verdict = match text.find(&claim) {
                 _ if claim.letters() < limits::QUOTE_CHARS => Verdict::TooShort,
@@ -46,11 +46,14 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     }
     for (id, citations) in by_source {
         let source = read(io, id).await?;
-        let plain = source.as_deref().map(PlainText::of);
+        let visible = source.as_ref().map(|source| Visible::of(&source.path, &source.body));
         for citation in citations {
-            (citation.verdict, citation.passage) = match (&source, &plain) {
-                (Some(source), Some(plain)) => Citation::judge(&citation.quote, source, plain),
-                _ => (Verdict::NoSource, None),
+            if let Some(source) = &source {
+                (citation.source_title, citation.source_path) = (source.title.clone(), source.path.clone());
+            }
+            (citation.verdict, citation.passage) = match &visible {
+                Some(visible) => visible.judge(&citation.quote),
+                None => (Verdict::NoSource, None),
             };
             tokio::task::yield_now().await;
         }
@@ -80,9 +83,9 @@ pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCount
     }
 }
 
-async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> {
+async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<Document>, RoleError> {
     match io.tools().source(id).await {
-        Ok(document) => Ok(Some(document.body)),
+        Ok(document) => Ok(Some(document)),
         Err(error) if error.retryable() => Err(failed(error)),
         Err(_) => Ok(None),
     }
@@ -117,8 +120,10 @@ mod tests {
     #[test]
     fn an_answer_that_cites_nothing_is_not_met_without_a_note() {
         let id = DocumentId::derive(&[b"source"]);
-        let holds =
-            Citation { verdict: Verdict::Verified, ..unchecked("It stands in Avon.".into(), "q".into(), id) };
+        let holds = Citation {
+            verdict: Verdict::Verified,
+            ..Citation::unchecked("It stands in Avon.".into(), "q".into(), id)
+        };
         let text = "# Avon\n\nIt stands in Avon.[^1] It is old and wide.\n\n[^1]: x\n";
         let judged = |citations: Vec<Citation>, met: bool| {
             let mut drafts = [draft(text, citations)];
@@ -167,7 +172,7 @@ mod tests {
         assert!(planted.len() >= 100, "{}", planted.len());
         let claim = "It has twelve arches.";
         let text = format!("# Findings\n\n{claim}\n");
-        let of = |(id, quote): &(DocumentId, String)| unchecked(claim.into(), quote.clone(), *id);
+        let of = |(id, quote): &(DocumentId, String)| Citation::unchecked(claim.into(), quote.clone(), *id);
         for chunk in planted.chunks(20) {
             let mut drafts = [draft(&text, chunk.iter().map(of).collect())];
             check(&mut drafts, &io).await.unwrap();
@@ -190,10 +195,12 @@ mod tests {
             assert!(citation.is_verified(), "{citation:?}");
             let passage = citation.passage.as_ref().unwrap();
             let (begin, end) = (passage.offset as usize, (passage.offset + passage.bytes) as usize);
-            assert!(PlainText::of(&SOURCE[begin..end]).find(&PlainText::of(&citation.quote)).is_some());
+            let passage = Visible::of("", &SOURCE[begin..end]);
+            let quote = citation.quote.trim_matches(['|', ' ']);
+            assert!(passage.find(&Quote::of(quote)).is_some(), "{quote}");
         }
         assert_eq!(drafts[1].citations[0].verdict, Verdict::NoClaim);
-        let too_short = Citation::judge("12 arch", SOURCE, &PlainText::of(SOURCE));
+        let too_short = Visible::of("", SOURCE).judge("12 arch");
         assert_eq!(too_short, (Verdict::TooShort, None));
     }
 }

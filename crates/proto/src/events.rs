@@ -42,8 +42,8 @@ wire_message! {
     Verification => Verification { summary, criteria, doubts, not_checked }
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
-    Citation => Citation { claim, quote, document_id, verdict, passage }
-    Passage => Passage { offset, bytes, sha256, place }
+    Citation => Citation { claim, quote, document_id, verdict, passage, source_title, source_path }
+    Passage => Passage { offset, bytes, sha256, place, omitted, heading }
     CitationCounts => CitationCounts { total, supported, doubted, not_checked, reasons }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use genai::chat::ChatMessage;
-use tree_agent_contract::citation::{PlainText, footnote_mark};
+use tree_agent_contract::citation::footnote_mark;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::one_line;
 use tree_agent_contract::{Citation, Verdict, limits};
+use tree_agent_retrieval::Quote;
 
 use super::ask::{Call, Target};
 use super::delivery::{Conversation, size_of};
@@ -67,7 +68,7 @@ fn failed<'a>(artifacts: &'a [ArtifactDraft], numbers: &[Vec<String>]) -> BTreeM
 fn is_fault_of_claim(citation: &Citation) -> bool {
     match citation.verdict {
         Verdict::NoClaim => true,
-        Verdict::TooShort => PlainText::of(&citation.claim).letters() < limits::QUOTE_CHARS,
+        Verdict::TooShort => Quote::of(&citation.claim).letters() < limits::QUOTE_CHARS,
         _ => false,
     }
 }
@@ -187,13 +188,12 @@ mod tests {
     use tree_agent_contract::role::DraftType;
 
     use super::*;
-    use crate::cite::unchecked;
 
     #[test]
     fn a_footnote_fails_if_none_of_its_citations_holds_and_only_its_source_is_mended() {
         let of = |claim: &str, verdict| Citation {
             verdict,
-            ..unchecked(claim.into(), "a quote".into(), DocumentId::derive(&[b"source"]))
+            ..Citation::unchecked(claim.into(), "a quote".into(), DocumentId::derive(&[b"source"]))
         };
         let all = [
             // One holds, before or behind others.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 
-use crate::cite::unchecked;
 use crate::claims::Claims;
 
 /// What a citation quotes if its footnote is missing or says nothing. It is in no document.
@@ -99,7 +98,7 @@ pub(super) fn citations(markdown: &str) -> Vec<Cited> {
             let text = whole_words(&claim.text, limits::CLAIM_BYTES);
             // A mark may stand alone.
             let text = if text.is_empty() { "(no words)" } else { text };
-            let citation = unchecked(text.to_owned(), source.quote, source.document_id);
+            let citation = Citation::unchecked(text.to_owned(), source.quote, source.document_id);
             cited.push(Cited { number: number.to_owned(), citation });
         }
     }

@@ -3,14 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, ParentHintDraft, ResultDraft};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
+use tree_agent_retrieval::Quote as Quoted;
 
 use super::read::Quote;
 use super::{LABEL, MODEL, short};
-use crate::cite::unchecked;
 
 /// Label of the JSON artifact.
 const QUOTES: &str = "quotes";
@@ -124,8 +123,8 @@ impl Answer {
             let (claim, id) = (prefix(&quote.text, limits::CLAIM_BYTES), self.held.get(at));
             let claim = if claim.len() < quote.text.len() { claim.rsplit_once('\n')?.0 } else { claim };
             let id = id.copied().unwrap_or(quote.document_id);
-            let tells = PlainText::of(claim).letters() >= limits::QUOTE_CHARS;
-            tells.then(|| unchecked(claim.to_owned(), claim.to_owned(), id))
+            let tells = Quoted::of(claim).letters() >= limits::QUOTE_CHARS;
+            tells.then(|| Citation::unchecked(claim.to_owned(), claim.to_owned(), id))
         };
         self.quotes.iter().enumerate().filter_map(of).take(limits::CITATIONS).collect()
     }

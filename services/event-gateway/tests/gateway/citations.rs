@@ -2,7 +2,6 @@
 
 use crate::common::{Gateway, Log, field};
 use tonic::Code;
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{ArtifactCited, ArtifactCreated, NodeCreated};
 use tree_agent_contract::result::ArtifactType;
@@ -11,6 +10,7 @@ use tree_agent_contract::{
 };
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1 as pb;
+use tree_agent_retrieval::Visible;
 use tree_agent_store::Projection;
 
 const SOURCE: &str = "The moon pulls. Spring tides come twice a month. Neap tides are low.";
@@ -28,8 +28,8 @@ async fn import(gateway: &Gateway, project: &pb::Project, path: &str, body: &str
 }
 
 fn cite(claim: &str, quote: &str, document_id: DocumentId, source: &str) -> Citation {
-    let (verdict, passage) = Citation::judge(quote, source, &PlainText::of(source));
-    Citation { claim: claim.into(), quote: quote.into(), document_id, verdict, passage }
+    let (verdict, passage) = Visible::of("", source).judge(quote);
+    Citation { verdict, passage, ..Citation::unchecked(claim.into(), quote.into(), document_id) }
 }
 
 /// Records that a node returned an artifact with this text and these citations. The document of the artifact.
