@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
@@ -61,24 +62,27 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
-/// Counts the statements of documents, also those that cite nothing. `check` comes before.
+/// Counts the statements of documents, also those that cite nothing; returns those of the one to read first. `check`
+/// comes before.
 pub(crate) fn count(artifacts: &mut [ArtifactDraft]) -> CitationCounts {
-    let mut counts = CitationCounts::default();
-    for artifact in artifacts {
+    for artifact in artifacts.iter_mut() {
         if let Some(markdown) = &artifact.document_markdown {
             let cited: BTreeSet<&str> = artifact.citations.iter().map(|one| one.claim.as_str()).collect();
             artifact.uncited = Some(Claims::of(markdown).claims.len().saturating_sub(cited.len()) as u64);
         }
-        counts.add(&CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0), None));
     }
-    counts
+    let first = artifacts.iter().find(|one| one.is_primary).or(artifacts.first());
+    first.map(|one| CitationCounts::of(&one.citations, one.uncited.unwrap_or(0))).unwrap_or_default()
 }
 
-/// An answer that cites nothing, or of which something is doubted, does not meet its criteria without saying so.
-pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts) {
-    if assessment.met && (counts.total == 0 || counts.doubted > 0) {
+/// An answer that cites nothing, or quotes what nobody has said, does not meet its criteria without saying so in its
+/// `language`. Numbers would be others once the answer is verified.
+pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts, language: &str) {
+    let said = if counts.total == 0 { Sentence::NothingCited } else { Sentence::QuotesMissing };
+    if assessment.met && (counts.total == 0 || counts.not_found > 0) {
+        let said = said.of(language, &[]);
         let notes = assessment.notes.take().filter(|notes| !notes.is_empty());
-        let notes = notes.map_or_else(|| counts.to_string(), |notes| format!("{counts}. {notes}"));
+        let notes = notes.map_or_else(|| said.clone(), |notes| format!("{said}. {notes}"));
         assessment.notes = Some(prefix(&notes, limits::TEXT_BYTES).to_owned());
     }
 }
@@ -129,15 +133,15 @@ mod tests {
             let mut drafts = [draft(text, citations)];
             let counts = count(&mut drafts);
             let mut assessment = SuccessAssessment { met, notes: Some("as asked".into()) };
-            qualify(&mut assessment, &counts);
+            qualify(&mut assessment, &counts, "en");
             (drafts[0].uncited.unwrap_or(0), assessment.notes.unwrap_or_default())
         };
         assert_eq!(judged(vec![holds.clone()], true), (1, "as asked".to_owned()));
         let (uncited, notes) = judged(Vec::new(), true);
-        assert!(uncited == 2 && notes.starts_with("Nothing is cited: ") && notes.ends_with(". as asked"));
+        assert!(uncited == 2 && notes.starts_with("Nothing is cited. ") && notes.ends_with(". as asked"));
         assert_eq!(judged(Vec::new(), false).1, "as asked");
         let fails = Citation { verdict: Verdict::NotFound, ..holds };
-        assert!(judged(vec![fails], true).1.contains("1 doubted"));
+        assert!(judged(vec![fails], true).1.starts_with("Some quotes were not found in their sources. "));
     }
 
     #[tokio::test]

@@ -186,6 +186,7 @@ impl<'a> Fold<'a> {
                 CELL if self.folded.text.trim_end().ends_with('|') => return,
                 CELL | TABLE => " | ".to_owned(),
                 ROW => " | | ".to_owned(),
+                SECTION => " # ".to_owned(),
                 ITEM if number.is_empty() => " - ".to_owned(),
                 ITEM => format!(" {number}. "),
                 _ => " ".to_owned(),

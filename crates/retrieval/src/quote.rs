@@ -61,7 +61,12 @@ impl Quote {
     fn whole(quote: &str) -> Self {
         let quote = quote.trim();
         let of = |reading| Folded::quote(quote, reading);
-        let readings = vec![of(Reading::Plain), of(Reading::Markdown), of(Reading::Numbered)];
+        let mut readings = vec![of(Reading::Plain), of(Reading::Markdown), of(Reading::Numbered)];
+        // More than a number, and no quotation of one.
+        let number = quote.trim_start_matches(['>', ' ']);
+        if quote.starts_with('>') && number.starts_with(|c: char| c.is_numeric() || is_currency(c)) {
+            readings.truncate(1);
+        }
         Self { readings, parts: Vec::new() }
     }
 
@@ -229,7 +234,9 @@ fn other_case(words: &str) -> Option<String> {
     };
     let is_word = !rest.as_str().starts_with(char::is_uppercase);
     match other[..] {
-        [other] if is_word && other != first => Some(format!("{other}{}", rest.as_str())),
+        [other] if is_word && other != first && other.len_utf8() == first.len_utf8() => {
+            Some(format!("{other}{}", rest.as_str()))
+        }
         _ => None,
     }
 }
@@ -238,8 +245,8 @@ fn other_case(words: &str) -> Option<String> {
 /// `mark`. Quotation marks around the quote need not be there.
 fn begins(gap: &str, mark: &str) -> Option<usize> {
     let mark = folded(mark, SPACES);
-    let bare = mark.trim_start_matches([' ', '"']);
-    [mark.trim_start(), bare].into_iter().find_map(|mark| {
+    let (written, bare) = (written(&mark), mark.trim_start_matches([' ', '"']));
+    [mark.trim_start(), written.trim_start(), bare].into_iter().find_map(|mark| {
         let shown = forms(gap, SPACES).into_iter().any(|form| {
             form.strip_suffix(mark).is_some_and(|rest| !rest.ends_with(|c: char| c.is_ascii_digit()))
         });
@@ -301,6 +308,7 @@ fn forms(gap: &str, sides: (char, char)) -> [String; 3] {
             ROW => [" ", " ", " | | "],
             TABLE => [" ", " ", " | "],
             ITEM => [" ", " ", &item],
+            SECTION => [" ", " ", " # "],
             c if is_divider(c) => [" "; 3],
             c => {
                 forms.iter_mut().for_each(|form| form.push(c));
@@ -339,16 +347,17 @@ fn written(gap: &str) -> String {
     let is_rule = |token: &&str| token.len() > 2 && token.bytes().all(|b| matches!(b, b'-' | b':'));
     let rules = gap.split(' ').filter(is_rule).count();
     let mut bars = 0;
-    let tokens = gap.split(' ').filter_map(|token| match token {
+    let last = gap.matches(' ').count();
+    let tokens = gap.split(' ').enumerate().filter_map(|(at, token)| match token {
         // The line below the head of a table.
         token if rules > 0 && is_rule(&token) => None,
         "|" if rules > 0 => {
             bars += 1;
             (bars <= 2).then_some("|")
         }
-        "*" | "+" | "•" | "‣" | "◦" => Some("-"),
-        token if token.starts_with('#') && token.trim_matches('#').is_empty() => None,
-        ">" => None,
+        // With white space behind it: `+5` is no item.
+        "*" | "+" | "•" | "‣" | "◦" if at < last => Some("-"),
+        "##" | "###" | "####" => Some("#"),
         token => Some(token),
     });
     tokens.collect::<Vec<_>>().join(" ")

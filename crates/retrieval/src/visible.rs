@@ -47,15 +47,13 @@ pub(crate) fn read<'a>(markdown: &'a str, show: impl FnMut(Part<'_>, Range<usize
         | Options::ENABLE_HEADING_ATTRIBUTES
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut reader = Reader { markdown, show, style: Style::Plain, is_hidden: false };
-    let (mut quotations, mut code) = (0_usize, 0_usize);
+    let mut code = 0_usize;
     for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
         match event {
             Event::Text(text) if code > 0 => reader.text(&text, range, Style::Code),
             Event::Text(text) => reader.text(&text, range, reader.style),
             Event::Code(text) => reader.code(&text, range),
             Event::InlineHtml(_) => reader.html(range),
-            // A line of a quotation may begin with a mark.
-            Event::SoftBreak if quotations > 0 => reader.divide(BLOCK, range),
             Event::SoftBreak | Event::HardBreak => reader.divide(LINE, range),
             Event::Rule => reader.divide(BLOCK, range),
             Event::Start(tag) => match tag {
@@ -64,9 +62,8 @@ pub(crate) fn read<'a>(markdown: &'a str, show: impl FnMut(Part<'_>, Range<usize
                 Tag::TableRow => reader.divide(ROW, range),
                 Tag::TableCell => reader.divide(CELL, range),
                 Tag::Item => reader.divide(ITEM, range),
-                Tag::Emphasis | Tag::Strong | Tag::Strikethrough => {
-                    reader.mark(range.start..range.start + mark_length(&markdown[range.clone()]));
-                }
+                Tag::Emphasis => reader.mark(range.start..range.start + 1),
+                Tag::Strong | Tag::Strikethrough => reader.mark(range.start..range.start + 2),
                 Tag::Link { .. } | Tag::Image { .. } | Tag::TableHead => {}
                 Tag::HtmlBlock => {
                     reader.divide(BLOCK, range.clone());
@@ -74,17 +71,14 @@ pub(crate) fn read<'a>(markdown: &'a str, show: impl FnMut(Part<'_>, Range<usize
                     (reader.style, reader.is_hidden) = (Style::Plain, false);
                 }
                 _ => {
-                    quotations += usize::from(matches!(tag, Tag::BlockQuote(_)));
                     code += usize::from(matches!(tag, Tag::CodeBlock(_) | Tag::MetadataBlock(_)));
                     reader.divide(BLOCK, range);
                 }
             },
             Event::End(tag) => match tag {
                 TagEnd::Table => reader.divide(TABLE, range.end..range.end),
-                TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
-                    reader.mark(range.end - mark_length(&markdown[range.clone()])..range.end);
-                }
-                TagEnd::BlockQuote(_) => quotations -= 1,
+                TagEnd::Emphasis => reader.mark(range.end - 1..range.end),
+                TagEnd::Strong | TagEnd::Strikethrough => reader.mark(range.end - 2..range.end),
                 TagEnd::CodeBlock | TagEnd::MetadataBlock(_) => code -= 1,
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item => reader.style = Style::Plain,
                 _ => {}
@@ -92,14 +86,6 @@ pub(crate) fn read<'a>(markdown: &'a str, show: impl FnMut(Part<'_>, Range<usize
             _ => {}
         }
     }
-}
-
-/// The length of the mark with which emphasised text begins and ends.
-fn mark_length(text: &str) -> usize {
-    let is_double = text.starts_with("**") && text.ends_with("**")
-        || text.starts_with("__") && text.ends_with("__")
-        || text.starts_with("~~");
-    if is_double { 2 } else { 1 }
 }
 
 struct Reader<'a, F> {
@@ -130,14 +116,11 @@ impl<F: FnMut(Part<'_>, Range<usize>)> Reader<'_, F> {
 
     /// Code within a line, without the marks around it.
     fn code(&mut self, text: &str, range: Range<usize>) {
-        let within = &self.markdown[range.clone()];
-        let marks = within.len() - within.trim_start_matches('`').len();
-        let spaces = within.len().saturating_sub(2 * marks + text.len()) / 2;
-        let start = range.start + marks + spaces;
-        match self.markdown.get(start..start + text.len()).is_some_and(|bare| bare == text) {
-            true => self.text(text, start..start + text.len(), Style::Code),
-            false => self.text(text, range, Style::Code),
-        }
+        let range = match self.markdown[range.clone()].find(text) {
+            Some(at) => range.start + at..range.start + at + text.len(),
+            None => range,
+        };
+        self.text(text, range, Style::Code);
     }
 
     fn html(&mut self, range: Range<usize>) {
@@ -203,17 +186,14 @@ impl<F: FnMut(Part<'_>, Range<usize>)> Reader<'_, F> {
 /// Tags of HTML that divide no text.
 #[rustfmt::skip]
 const INLINE: &[&str] = &[
-    "a", "abbr", "acronym", "audio", "b", "bdi", "bdo", "big", "button", "cite", "code", "data", "del", "dfn", "em",
-    "font", "i", "img", "input", "ins", "kbd", "label", "li", "mark", "meta", "picture", "q", "rp", "rt", "ruby", "s",
-    "samp", "small", "source", "span", "strike", "strong", "svg", "td", "th", "time", "tr", "tt", "u", "var", "video",
-    "wbr",
+    "a", "abbr", "b", "big", "cite", "code", "del", "dfn", "em", "font", "i", "img", "input", "ins", "kbd", "label", "li",
+    "mark", "q", "s", "samp", "small", "span", "strike", "strong", "td", "th", "tr", "tt", "u", "var", "wbr",
 ];
 
 /// Tags that do.
 #[rustfmt::skip]
 const BLOCKS: &[&str] = &[
-    "address", "article", "aside", "blockquote", "body", "caption", "center", "col", "colgroup", "dd", "details", "div",
-    "dl", "dt", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr",
-    "html", "iframe", "link", "main", "nav", "noscript", "ol", "p", "pre", "section", "select", "summary", "tbody",
-    "template", "tfoot", "thead", "title", "ul",
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hr", "html", "main",
+    "nav", "ol", "p", "pre", "section", "summary", "tbody", "tfoot", "thead", "title", "ul",
 ];

@@ -6,7 +6,7 @@ use prost::Message;
 use tonic::Status;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{
-    ArtifactId, Citation, CitationCounts, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
+    ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_retrieval::{Quote, Visible};
@@ -67,22 +67,15 @@ pub(crate) async fn page(
     });
     let (all, chains) = chained.await?;
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
-    let mut counts = CitationCounts::default();
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
-    let mut rest = &all.cited[..];
-    for of in nodes {
-        for artifact in of.artifacts.iter() {
-            let cited = rest.iter().take_while(|one| one.artifact == artifact.artifact_id);
-            let cited: Vec<&Citation> = cited.map(|one| &one.citation).collect();
-            rest = &rest[cited.len()..];
-            if let Some(known) = artifact.citations.as_ref().filter(|_| node.is_none_or(|node| node == of.id))
-            {
-                let verification = of.verification.as_deref().filter(|_| artifact.is_primary);
-                counts.add(&known.after(&cited, verification));
-            }
-        }
-    }
-    answer.counts = Some(counts.to_wire());
+    let counted = nodes.iter().find(|of| node.is_none_or(|node| node == of.id));
+    let counts = counted.and_then(|of| {
+        let first = of.artifacts.iter().rfind(|one| one.is_primary)?;
+        let cited = all.cited.iter().filter(|one| one.artifact == first.artifact_id);
+        let cited: Vec<Citation> = cited.map(|one| one.citation.clone()).collect();
+        Some(first.citations.as_ref()?.after(&cited, of.verification.as_deref()))
+    });
+    answer.counts = Some(counts.unwrap_or_default().to_wire());
     answer.not_verified = nodes.first().and_then(|root| root.verification.as_ref()?.not_checked.clone());
     let mut sources = Sources { store: &*gateway.store, run, titles: HashMap::new() };
     let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
@@ -251,31 +244,33 @@ impl Sources<'_> {
         let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
         for (source, citations) in by_source {
             let found = self.read(source).await?;
+            let text = found.as_ref().map(|found| (&*found.path, &*found.body));
             let mut visible = None;
             for at in citations {
-                states[at] = state(&all.cited[at].citation, found.as_ref(), &mut visible);
+                states[at] = state(&all.cited[at].citation, text, &mut visible);
                 tokio::task::yield_now().await;
             }
-            drop(visible);
             self.titles.insert(source, found.map(|found| found.title).unwrap_or_default());
         }
         Ok(states)
     }
 }
 
-/// What became of the passage in the source. `visible` is what is seen of the source, once it is needed.
+/// What became of the passage in the source, which has a path and a body. `visible` is what is seen of it, once it is
+/// needed.
 fn state<'a>(
     citation: &Citation,
-    source: Option<&'a Document>,
+    source: Option<(&'a str, &'a str)>,
     visible: &mut Option<Visible<'a>>,
 ) -> pb::SourceState {
-    let (Some(passage), Some(source)) = (&citation.passage, source) else { return pb::SourceState::Gone };
+    let (Some(passage), Some((path, body))) = (&citation.passage, source) else {
+        return pb::SourceState::Gone;
+    };
     let (begin, end) = (passage.offset as usize, passage.offset.saturating_add(passage.bytes) as usize);
-    let body = &source.body;
     if body.get(begin..end).is_some() && Passage::of(body, begin..end).sha256 == passage.sha256 {
         return pb::SourceState::Unchanged;
     }
-    let visible = visible.get_or_insert_with(|| Visible::of(&source.path, body));
+    let visible = visible.get_or_insert_with(|| Visible::of(path, body));
     match visible.find(&Quote::of(&citation.quote)) {
         Some(_) => pb::SourceState::Moved,
         None => pb::SourceState::Changed,
@@ -310,7 +305,7 @@ mod tests {
             (Some(""), pb::SourceState::Changed),
             (None, pb::SourceState::Gone),
         ] {
-            assert_eq!(state(&citation, now, &mut None), expected, "{now:?}");
+            assert_eq!(state(&citation, now.map(|text| ("", text)), &mut None), expected, "{now:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use genai::chat::ChatMessage;
 use tree_agent_contract::citation::footnote_mark;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::one_line;
-use tree_agent_contract::{Citation, Verdict, limits};
+use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 use tree_agent_retrieval::Quote;
 
 use super::ask::{Call, Target};
@@ -98,15 +98,15 @@ impl Call<'_> {
             numbers = read(artifacts);
             cite::check(artifacts, self.io).await?;
         }
-        let mut verdicts: BTreeMap<usize, BTreeMap<String, Verdict>> = BTreeMap::new();
+        let mut verdicts: BTreeMap<usize, BTreeMap<String, &'static str>> = BTreeMap::new();
         for (place, citation) in failed(artifacts, &numbers) {
             if let Place::Note(i, number) = place {
-                verdicts.entry(i).or_default().insert(number, citation.verdict);
+                verdicts.entry(i).or_default().insert(number, citation.reason());
             }
         }
         for (i, verdicts) in verdicts {
             if let Some(markdown) = &mut artifacts[i].document_markdown {
-                *markdown = footnotes::with_verdicts(markdown, &verdicts);
+                *markdown = footnotes::with_verdicts(markdown, &verdicts, self.io.language());
             }
         }
         Ok(())
@@ -130,9 +130,12 @@ impl Call<'_> {
             .map(|(n, citation)| FailedCitation {
                 number: n + 1,
                 claim: one_line(&citation.claim),
-                document_id: citation.document_id.to_string(),
+                document_id: match citation.document_id {
+                    DocumentId::NONE => "none".to_owned(),
+                    id => id.to_string(),
+                },
                 quote: one_line(&citation.quote),
-                why: citation.verdict.reason(),
+                why: citation.reason(),
             })
             .collect();
         let demand = CitationsPrompt { failed: &shown }.render()?;
@@ -184,7 +187,6 @@ impl Call<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tree_agent_contract::DocumentId;
     use tree_agent_contract::role::DraftType;
 
     use super::*;
