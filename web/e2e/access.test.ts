@@ -137,7 +137,7 @@ describe.each(THEMES)('WCAG AA in %s', (_, options) => {
     const page = await open(browser, `${gateway.url}/runs/${cited}?view=graph&tab=result`, options);
     await connection(page, 'ended');
     await treeItem(page, 'Cite the moon').click();
-    const pill = page.getByRole('button', { name: / supported, / });
+    const pill = page.getByRole('button', { name: / found, / });
     await pill.click();
     await page.getByRole('button', { name: 'Show the claim that it rests on' }).first().click();
     await page.getByRole('list', { name: 'Claims that it rests on' }).locator('[data-verdict]').first().waitFor();

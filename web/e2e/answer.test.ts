@@ -74,7 +74,7 @@ function cite(n: number, claim: string, quote: string, source: MockDocument | st
     documentId: typeof source === 'string' ? source : source.summary.documentId,
     ...(found ? { verdict: Verdict.VERIFIED, passage } : { verdict: Verdict.NOT_FOUND }),
   };
-  const counts = { total: 1n, ...(found ? { supported: 1n } : { doubted: 1n }) };
+  const counts = { total: 1n, ...(found ? { found: 1n } : { notFound: 1n, doubted: 1n }) };
   // Before the run ends.
   const ending = log.events.splice(-3);
   log.add(0, { case: 'artifactCited', value: { artifactId: uuid(n), citations: [citation], counts } });
@@ -107,7 +107,7 @@ describe('the answer of a run', () => {
     // A run that has ended opens with its answer.
     await page
       .getByTestId('answer-facts')
-      .getByText(/^(\d+) of \1 quotes? verified · \d+ sources? · /)
+      .getByText(/^(\d+) of \1 quotes? found · \d+ sources? · /)
       .waitFor();
     const text = page.getByTestId('answer-page');
     await text.locator('blockquote').getByText('linkgit:git-tide[1], and rises[^2] sixteen metres').waitFor();
@@ -172,7 +172,7 @@ describe('the answer of a run', () => {
     cite(100, 'הים נמשך.', 'הירח מושך את הים.', source);
     cite(100, 'It is far.', 'It is gone.', uuid(999));
     const page = await open(browser, url);
-    await page.getByTestId('answer-facts').getByText('1 of 2 quotes verified · 1 source').waitFor();
+    await page.getByTestId('answer-facts').getByText('1 of 2 quotes found · 1 source').waitFor();
     await page.getByText('1 statement is doubted, and underlined in the text.').waitFor();
     expect(
       await page

@@ -63,7 +63,7 @@ const claims = (page: Page): Promise<(string | null)[]> =>
   list(page)
     .locator(':scope > li > [data-verdict]')
     .evaluateAll((all) => all.map((one) => one.getAttribute('data-verdict')));
-const pill = (page: Page): Locator => page.getByRole('button', { name: / supported, / });
+const pill = (page: Page): Locator => page.getByRole('button', { name: / found, / });
 /** What is read of that row where the source is rendered. */
 const RENDERED = 'Bay of Fundy 🌊sixteen metres, plus profond que 潮';
 const SOURCE_MARK = '[data-testid=source-panel] mark';
@@ -88,13 +88,18 @@ describe('the citations of an artifact', () => {
   it('say what was found, in words, and can be limited to what was not', async () => {
     const page = await open(browser, url(done, { node: idOf('s0.s0') }));
     await connection(page, 'ended');
-    await pill(page).filter({ hasText: '2 supported, 2 doubted, 0 not checked' }).click();
+    await pill(page).filter({ hasText: '2 found, 2 not found, 0 not checked' }).click();
     await until(
       () => claims(page),
       (all) => all.length === 4,
       'all are there',
     );
-    expect(await claims(page)).toEqual(['verified', 'not found in the source', 'verified', 'not found in the source']);
+    expect(await claims(page)).toEqual([
+      'found in the source',
+      'not found in the source',
+      'found in the source',
+      'not found in the source',
+    ]);
     const second = list(page).locator(':scope > li').nth(1);
     await second.getByText('Claim 2 of Result of s0.s0.').waitFor();
     await second.getByText(`not 2: ${ROW}`).waitFor();
@@ -212,7 +217,7 @@ describe('the citations of an artifact', () => {
     });
     await page.getByRole('button', { name: 'Read', exact: true }).click();
     const legend = page.getByTestId('claim-legend');
-    await legend.getByText('2 statements supported, 2 doubted, 0 not checked.').waitFor();
+    await legend.getByText('Statements: 2 with quotes found in their sources, 2 with quotes not found.').waitFor();
     const text = page.locator('.md');
     await text.getByText('Claim 4 of Result of s0.s0.').waitFor();
     const place = () => text.boundingBox();
@@ -253,7 +258,7 @@ describe('the citations of an artifact', () => {
     const run = await gateway.run('Cite much', 'scripted:depth=0,artifacts=document,cite=128', '--project', 'Coast');
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }), { viewport: { width: 360, height: 740 } });
-    await pill(page).filter({ hasText: '64 supported' }).click();
+    await pill(page).filter({ hasText: '64 found' }).click();
     await until(
       () => claims(page),
       (all) => all.length === 100,
@@ -286,7 +291,7 @@ describe('the citations of an artifact', () => {
     const node = (await ended(run)).nodes[0]!.id;
     const page = await open(browser, url(run, { node }));
     await connection(page, 'ended');
-    await pill(page).filter({ hasText: '1 supported, 0 doubted, 0 not checked' }).click();
+    await pill(page).filter({ hasText: '1 found, 0 not found, 0 not checked' }).click();
     const source = list(page).getByRole('link');
     try {
       await write(`| A new row | of a few words |\n${ROW}`);

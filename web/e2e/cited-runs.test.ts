@@ -74,7 +74,7 @@ class Cited {
       documentId: SOURCE,
       ...(at < 0 ? { verdict: Verdict.NOT_FOUND } : { verdict: Verdict.VERIFIED, passage }),
     };
-    const counts = { total: 1n, ...(at < 0 ? { doubted: 1n } : { supported: 1n }) };
+    const counts = { total: 1n, ...(at < 0 ? { notFound: 1n, doubted: 1n } : { found: 1n }) };
     this.log.add(0, { case: 'artifactCited', value: { artifactId: this.artifact, citations: [citation], counts } });
     const known: CitedClaim = create(CitedClaimSchema, {
       index: BigInt(gateway.citations.length),
@@ -122,25 +122,25 @@ describe('the citations of a run at work', () => {
     await connection(page, 'live');
     let asked = 0;
     page.on('request', (request) => (asked += Number(request.url().endsWith('/ListCitations'))));
-    await page.getByRole('button', { name: '1 supported, 0 doubted' }).click();
+    await page.getByRole('button', { name: '1 found, 0 not found' }).click();
     await until(
       () => shown(page),
-      (all) => all.join() === 'verified',
+      (all) => all.join() === 'found in the source',
       'the first one',
     );
     run.log.add(0, { case: 'usageRecorded', value: { model: 'made up', inputTokens: 1n } });
     run.cite('Two claims here.', 'Never said.');
     await until(
       () => shown(page),
-      (all) => all.join() === 'verified,not found in the source',
+      (all) => all.join() === 'found in the source,not found in the source',
       'both',
     );
-    await page.getByRole('button', { name: '1 supported, 1 doubted' }).waitFor();
+    await page.getByRole('button', { name: '1 found, 1 not found' }).waitFor();
     expect(asked).toBe(2);
     // The past has only the first one, and asks for nothing.
     await page.getByLabel('Event of the run').fill('5');
     await page.getByText('As of event 5: 1 of 1 shown').waitFor();
-    expect(await shown(page)).toEqual(['verified']);
+    expect(await shown(page)).toEqual(['found in the source']);
     await page.keyboard.press('l');
     await until(
       () => shown(page),
@@ -157,7 +157,7 @@ describe('the citations of a run at work', () => {
     run.cite('One claim here.', QUOTE, LONG);
     gateway.citations.length = 0;
     const page = await run.open();
-    await page.getByRole('button', { name: '1 supported, 0 doubted' }).click();
+    await page.getByRole('button', { name: '1 found, 0 not found' }).click();
     await page.getByText('The run dropped this artifact later, and its citations with it.').waitFor();
     await close(page);
   });

@@ -41,6 +41,8 @@ function node(n: GraphNode) {
         : {
             citations: {
               total: BigInt(citations.total),
+              found: BigInt(citations.found),
+              notFound: BigInt(citations.notFound),
               supported: BigInt(citations.supported),
               doubted: BigInt(citations.doubted),
               notChecked: BigInt(citations.notChecked),

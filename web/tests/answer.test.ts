@@ -4,6 +4,7 @@ import { CitationSchema, CitedClaimSchema, Verdict, type CitedClaim } from '../s
 import { chainOf, claimBefore, claimOf, endsOf, entryOf, headingsAbove, isWhole } from '../src/lib/answer/entries';
 import { shaped } from '../src/lib/answer/shape';
 import { checkWords } from '../src/lib/answer/words';
+import { countWords, isNotFound } from '../src/lib/citations/words';
 import { visible } from '../src/lib/markdown/tree';
 import { eventWords } from '../src/lib/words';
 import { read } from './markdown';
@@ -99,13 +100,35 @@ describe('what a pill leads to', () => {
 
 describe('the words about an answer', () => {
   it('say what is doubted or was not checked, and why', () => {
-    const counts = { total: 3, supported: 1, doubted: 1, notChecked: 2, reasons: ['no source', 'something new'] };
+    const counts = {
+      total: 3,
+      found: 1,
+      notFound: 1,
+      supported: 0,
+      doubted: 1,
+      notChecked: 2,
+      reasons: ['no source', 'something new'],
+    };
     expect(checkWords(counts, { summary: '', notChecked: 'rate limit' })).toEqual([
       'Nobody has checked this answer as a whole: the model had reached its rate limit.',
-      '1 statement is doubted, and underlined in the text.',
+      '1 statement has quotes that were not found in their sources; underlined in the text.',
       '2 statements were not checked: they cite no document; something new.',
     ]);
-    expect(checkWords({ ...counts, doubted: 0, notChecked: 0 }, undefined)).toEqual([]);
+    expect(checkWords({ ...counts, notFound: 0, notChecked: 0 }, undefined)).toEqual([]);
+  });
+});
+
+describe('the words about quotes', () => {
+  it('say what was found, and nothing beside an answer that was not', () => {
+    const counts = { total: 2, found: 2, notFound: 0, supported: 0, doubted: 0, notChecked: 0 };
+    expect(countWords(counts)).toBe('2 quotes, all found in their sources');
+    expect(countWords({ ...counts, total: 1, found: 1 })).toBe('1 quote, found in its source');
+    expect(countWords({ ...counts, total: 3 })).toBe('Statements: 2 with quotes found in their sources');
+    expect(countWords({ ...counts, total: 0, found: 0 })).toBe('Nothing is cited');
+    const of = { kind: 'hybrid' as const, summary: '', artifactIds: [], documentIds: [] };
+    const result = { ...of, successAssessment: { met: false }, jsonPayload: { missing: 'x' } };
+    expect(isNotFound(result)).toBe(true);
+    expect(isNotFound({ ...result, jsonPayload: { missing: null } })).toBe(false);
   });
 });
 

@@ -68,6 +68,7 @@ describe('footnotes', () => {
     [`<${ID}>, "said "twice" here"`, 'said "twice" here'],
     [`${ID.toUpperCase()} exact words`, 'exact words'],
     [`${ID} "exact words" (unverified: the document does not contain these words)`, 'exact words'],
+    [`${ID} "exact words" (nicht belegt: das Dokument enthält diese Worte nicht)`, 'exact words'],
     [`${ID} "words (unverified: of which some) go on"`, 'words (unverified: of which some) go on'],
     [`${ID} exact words (unverified: the document does not contain these words)`, 'exact words'],
     [`${ID} "exact words`, 'exact words'],

@@ -125,7 +125,7 @@ describe('citations', () => {
       documentId: 'd',
       verdict,
     }));
-    const counts = { total: 3n, supported: 1n, doubted: 1n, notChecked: 1n, reasons: ['no source'] };
+    const counts = { total: 3n, found: 1n, notFound: 1n, doubted: 1n, notChecked: 1n, reasons: ['no source'] };
     const value = create(ArtifactCitedSchema, { artifactId, citations, counts });
     const body = { case: 'artifactCited' as const, value };
     return create(EventSchema, { ...created, seq: created.seq + 1n, body });
@@ -139,12 +139,14 @@ describe('citations', () => {
     const node = graph.snapshot().nodes.find((one) => one.id === created.nodeId)!;
     expect(node.artifacts.at(-1)!.citations).toStrictEqual({
       total: 3,
-      supported: 1,
+      found: 1,
+      notFound: 1,
+      supported: 0,
       doubted: 1,
       notChecked: 1,
       reasons: ['no source'],
     });
-    const said = '1 statement supported, 1 doubted, 1 not checked (no source)';
+    const said = 'Statements: 1 with quotes found in their sources, 1 with quotes not found, 1 not checked (no source)';
     expect(describeEvent(cited(artifactId))).toBe(said);
     expect(Projection.fromSnapshot(graph.snapshot()).snapshot()).toStrictEqual(graph.snapshot());
   });

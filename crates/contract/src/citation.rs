@@ -3,9 +3,7 @@
 //! A role names the claim, the source and an exact quote. The role service looks for the quote in the source before it
 //! answers. What it found is part of the log: a citation that does not hold stays there and says why.
 
-mod quote;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::ops::Range;
 
@@ -20,7 +18,15 @@ use crate::status::named_enum;
 use crate::text::{hex, place};
 use crate::verification::Verification;
 
-pub use quote::{PlainText, footnote_mark};
+/// The mark of a numbered footnote at the beginning of `text`, such as `[^12]`.
+pub fn footnote_mark(text: &str) -> Option<&str> {
+    /// Digits of the number of a footnote. Our documents have no higher ones.
+    const DIGITS: usize = 4;
+    let number = text.strip_prefix("[^")?;
+    let digits = number.bytes().take(DIGITS).take_while(u8::is_ascii_digit).count();
+    let is_mark = digits > 0 && number.as_bytes().get(digits) == Some(&b']');
+    is_mark.then(|| &text[..digits + "[^]".len()])
+}
 
 named_enum! {
     /// What the check of a citation found.
@@ -43,8 +49,8 @@ impl Verdict {
     pub const fn reason(self) -> &'static str {
         match self {
             Verdict::Verified => "verified",
-            Verdict::NoSource => "there is no document with this document_id",
-            Verdict::NotFound => "the document does not contain these words",
+            Verdict::NoSource => Sentence::NoDocument.english(),
+            Verdict::NotFound => Sentence::NoWords.english(),
             Verdict::TooShort => Sentence::TooShort.english(),
             Verdict::NoClaim => Sentence::NoClaim.english(),
         }
@@ -64,6 +70,16 @@ pub struct Passage {
     /// The page or the sheet of the file that the source was converted from, such as "Page 4"; empty if there is none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub place: String,
+    /// Bytes of it that the quote leaves out, between two parts with an ellipsis; 0 if it has the whole passage.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u64,
+    /// The nearest heading above it; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub heading: String,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Passage {
@@ -72,7 +88,14 @@ impl Passage {
         let passage = source.get(range.clone()).unwrap_or_default();
         let sha256 = hex(&Sha256::digest(passage));
         let place = place(source, range.start).unwrap_or_default().to_owned();
-        Self { offset: range.start as u64, bytes: passage.len() as u64, sha256, place }
+        Self {
+            offset: range.start as u64,
+            bytes: passage.len() as u64,
+            sha256,
+            place,
+            omitted: 0,
+            heading: String::new(),
+        }
     }
 }
 
@@ -91,12 +114,40 @@ pub struct Citation {
     /// Where the quote stands; present if it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<Passage>,
+    /// The title of the source when it was cited; empty if it is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_title: String,
+    /// The path of the source in its project then; empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_path: String,
 }
 
 impl Citation {
+    /// A citation that nobody has checked yet.
+    pub fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Self {
+        let (source_title, source_path) = Default::default();
+        Self {
+            claim,
+            quote,
+            document_id,
+            verdict: Verdict::NotFound,
+            passage: None,
+            source_title,
+            source_path,
+        }
+    }
+
     /// True if the quote stands in the source.
     pub fn is_verified(&self) -> bool {
         self.verdict == Verdict::Verified
+    }
+
+    /// What the verdict says to readers and to models.
+    pub fn reason(&self) -> &'static str {
+        match self.document_id {
+            DocumentId::NONE if self.verdict == Verdict::NoSource => Sentence::NoneNamed.english(),
+            _ => self.verdict.reason(),
+        }
     }
 
     /// Checks the rules of a citation that stands at `at`.
@@ -107,48 +158,58 @@ impl Citation {
             "is present exactly if the verdict is verified".into()
         });
     }
-
-    /// The verdict on a quote from a source with this text, and where the quote stands. `plain` is the plain form of
-    /// the source: many quotes may be of one.
-    pub fn judge(quote: &str, source: &str, plain: &PlainText) -> (Verdict, Option<Passage>) {
-        let quote = PlainText::of(quote);
-        if quote.letters() < limits::QUOTE_CHARS {
-            return (Verdict::TooShort, None);
-        }
-        match plain.find(&quote) {
-            None => (Verdict::NotFound, None),
-            Some(found) => (Verdict::Verified, Some(Passage::of(source, found))),
-        }
-    }
 }
 
-/// How many statements of a text are supported, doubted or not checked. What nobody could check is not doubtful.
+/// What the check of quotes found in the statements of a text. Each is found, not found or not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", from = "LoggedCounts")]
 pub struct CitationCounts {
     /// Citations; a statement may have several.
     pub total: u64,
-    /// Statements with a quote that stands in its source, if the verifier could check the answer and does not doubt
-    /// them.
+    /// Statements with a quote that stands in its source.
+    pub found: u64,
+    /// Statements whose quotes do not stand in their sources.
+    pub not_found: u64,
+    /// Statements that agree with their quotes: 0, because nobody checks this yet.
     pub supported: u64,
-    /// Statements whose quotes do not stand in their sources, and those that the verifier doubts.
+    /// Those whose quotes were not found, and others that the verifier doubts.
     pub doubted: u64,
-    /// All others.
+    /// All that are neither found nor not found.
     pub not_checked: u64,
     /// Why those were not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
 }
 
+/// As logs hold it. What those of 0.2 call supported was only found.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LoggedCounts {
+    total: u64,
+    found: Option<u64>,
+    not_found: Option<u64>,
+    supported: u64,
+    doubted: u64,
+    not_checked: u64,
+    #[serde(default)]
+    reasons: Vec<String>,
+}
+
+impl From<LoggedCounts> for CitationCounts {
+    fn from(logged: LoggedCounts) -> Self {
+        let LoggedCounts { total, doubted, not_checked, reasons, .. } = logged;
+        let supported = logged.found.map_or(0, |_| logged.supported);
+        let (found, not_found) =
+            (logged.found.unwrap_or(logged.supported), logged.not_found.unwrap_or(doubted));
+        Self { total, found, not_found, supported, doubted, not_checked, reasons }
+    }
+}
+
 impl CitationCounts {
     /// Counts the statements of one text: those with `citations`, and `uncited` ones, which cite nothing.
-    pub fn of<'a>(
-        citations: impl IntoIterator<Item = &'a Citation>,
-        uncited: u64,
-        verification: Option<&Verification>,
-    ) -> Self {
+    pub fn of<'a>(citations: impl IntoIterator<Item = &'a Citation>, uncited: u64) -> Self {
         let mut counts = Self::default();
-        // One quote that holds supports its statement, whatever else is cited for it.
+        // One quote that is found is enough for its statement, whatever else is cited for it.
         let says = |verdict: Verdict| (verdict == Verdict::Verified, verdict == Verdict::NotFound);
         let mut statements: BTreeMap<&str, Verdict> = BTreeMap::new();
         for Citation { claim, verdict, .. } in citations {
@@ -156,48 +217,31 @@ impl CitationCounts {
             let known = statements.entry(claim).or_insert(*verdict);
             *known = if says(*verdict) > says(*known) { *verdict } else { *known };
         }
-        let unverified = verification.and_then(|found| found.not_checked.as_deref());
-        let doubts = verification.map_or(&[][..], |found| &found.doubts);
-        let mut doubts: Vec<(PlainText, bool)> =
-            doubts.iter().map(|doubt| (PlainText::of(&doubt.claim), false)).collect();
-        for (claim, verdict) in statements {
-            let claim = if doubts.is_empty() { PlainText::default() } else { PlainText::of(claim) };
-            let mut is_doubted = false;
-            for (doubt, is_known) in &mut doubts {
-                let is_same = claim.find(doubt).is_some() || doubt.find(&claim).is_some();
-                *is_known |= is_same;
-                is_doubted |= is_same;
-            }
-            match (verdict, unverified) {
-                _ if is_doubted => counts.doubted += 1,
-                (Verdict::NotFound, _) => counts.doubted += 1,
-                (Verdict::Verified, None) => counts.supported += 1,
-                (Verdict::Verified, Some(reason)) => counts.leave_out(1, reason),
-                (Verdict::NoSource, _) => counts.leave_out(1, Sentence::NoSource.english()),
-                (Verdict::TooShort | Verdict::NoClaim, _) => counts.leave_out(1, verdict.reason()),
+        for verdict in statements.into_values() {
+            match verdict {
+                Verdict::Verified => counts.found += 1,
+                Verdict::NotFound => counts.not_found += 1,
+                Verdict::NoSource => counts.leave_out(1, Sentence::NoSource.english()),
+                Verdict::TooShort | Verdict::NoClaim => counts.leave_out(1, verdict.reason()),
             }
         }
-        let doubted = (doubts.iter().filter(|(_, is_known)| !is_known).count() as u64).min(uncited);
-        counts.doubted += doubted;
         let is_full = counts.total >= limits::CITATIONS as u64;
-        if uncited > doubted {
-            counts.leave_out(
-                uncited - doubted,
-                if is_full { Sentence::CitationLimit.english() } else { Sentence::NoSource.english() },
-            );
+        if uncited > 0 {
+            let why = if is_full { Sentence::CitationLimit } else { Sentence::NoSource };
+            counts.leave_out(uncited, why.english());
         }
-        if let Some(reason) = unverified.filter(|_| counts.not_checked > 0) {
-            counts.leave_out(0, reason);
-        }
+        counts.doubted = counts.not_found;
         counts
     }
 
-    /// The same of the same text, with what the verifier found in it.
-    pub fn after(&self, citations: &[&Citation], verification: Option<&Verification>) -> Self {
-        let cited: BTreeSet<&str> = citations.iter().map(|one| one.claim.as_str()).collect();
-        let statements = self.supported + self.doubted + self.not_checked;
-        let uncited = statements.saturating_sub(cited.len() as u64);
-        Self::of(citations.iter().copied(), uncited, verification)
+    /// The same of the same text, with what the verifier doubts in it.
+    pub fn after(&self, citations: &[Citation], verification: Option<&Verification>) -> Self {
+        let lost = citations.iter().filter(|one| one.verdict == Verdict::NotFound);
+        let lost: Vec<String> = lost.map(|one| words(&one.claim)).collect();
+        let is_lost = |doubt: &str| lost.iter().any(|claim| claim.contains(doubt) || doubt.contains(claim));
+        let doubts = verification.map_or(&[][..], |found| &found.doubts).iter();
+        let doubted = doubts.filter(|doubt| !is_lost(&words(&doubt.claim))).count() as u64;
+        Self { doubted: self.not_found + doubted, ..self.clone() }
     }
 
     fn leave_out(&mut self, statements: u64, reason: &str) {
@@ -210,30 +254,40 @@ impl CitationCounts {
     /// Adds those of another text.
     pub fn add(&mut self, other: &Self) {
         self.total += other.total;
+        self.found += other.found;
+        self.not_found += other.not_found;
         self.supported += other.supported;
         self.doubted += other.doubted;
         self.not_checked += other.not_checked;
         other.reasons.iter().for_each(|reason| self.leave_out(0, reason));
     }
 
-    /// In words: `2 statements supported, 0 doubted, 1 not checked (no source)`.
+    /// In words: `3 quotes, all found in their sources`.
     pub fn in_language(&self, language: &str) -> String {
-        let nothing = Sentence::NothingCited.of(language, &[]);
-        let beginning = match (self.total, self.doubted + self.not_checked) {
-            (0, 0) => return nothing,
-            (0, _) => format!("{nothing}: "),
-            _ => String::new(),
-        };
-        let [supported, doubted, not_checked] =
-            [self.supported, self.doubted, self.not_checked].map(|number| number.to_string());
-        let counts = match self.supported {
-            1 => Sentence::OneSupported.of(language, &[&doubted, &not_checked]),
-            _ => Sentence::Supported.of(language, &[&supported, &doubted, &not_checked]),
-        };
         let reasons: Vec<&str> = self.reasons.iter().map(|reason| translate(language, reason)).collect();
-        match reasons.is_empty() {
-            true => format!("{beginning}{counts}"),
-            false => format!("{beginning}{counts} ({})", reasons.join(", ")),
+        let parts = [
+            (self.found, Sentence::WithFound),
+            (self.not_found, Sentence::WithNotFound),
+            (self.not_checked, Sentence::NotChecked),
+        ];
+        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
+        let parts: Vec<String> =
+            parts.map(|(number, part)| part.of(language, &[&number.to_string()])).collect();
+        let mut said = match (self.total, parts.is_empty()) {
+            (0, true) => Sentence::NothingCited.of(language, &[]),
+            (0, false) => format!("{}: {}", Sentence::NothingCited.of(language, &[]), parts.join(", ")),
+            (1, _) if self.found == 1 && parts.len() == 1 => Sentence::OneFound.of(language, &[]),
+            (total, _) if self.found == total && parts.len() == 1 => {
+                Sentence::AllFound.of(language, &[&total.to_string()])
+            }
+            _ => Sentence::Statements.of(language, &[&parts.join(", ")]),
+        };
+        if !reasons.is_empty() {
+            said.push_str(&format!(" ({})", reasons.join(", ")));
+        }
+        match self.doubted.saturating_sub(self.not_found) {
+            0 => said,
+            doubted => format!("{said}; {}", Sentence::Doubted.of(language, &[&doubted.to_string()])),
         }
     }
 }
@@ -244,6 +298,16 @@ impl fmt::Display for CitationCounts {
     }
 }
 
+/// The words of a statement, each between spaces, without marks of footnotes.
+fn words(text: &str) -> String {
+    let parts = text.split("[^").enumerate().map(|(at, part)| match part.split_once(']') {
+        Some((mark, rest)) if at > 0 && mark.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => part,
+    });
+    let words = parts.flat_map(|part| part.split(|c: char| !c.is_alphanumeric()));
+    words.filter(|word| !word.is_empty()).fold(" ".to_owned(), |all, word| all + word + " ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,11 +315,11 @@ mod tests {
 
     fn cited(claim: &str, verdict: Verdict) -> Citation {
         let document_id = DocumentId::derive(&[b"source"]);
-        Citation { claim: claim.into(), quote: "a quote".into(), document_id, verdict, passage: None }
+        Citation { verdict, ..Citation::unchecked(claim.into(), "a quote".into(), document_id) }
     }
 
     #[test]
-    fn what_could_not_be_checked_is_not_doubted() {
+    fn found_doubted_and_not_checked_are_three_things() {
         use Verdict::{NoSource, NotFound, TooShort, Verified};
         let cites = [
             cited("It has twelve arches.", NotFound),
@@ -265,31 +329,42 @@ mod tests {
             cited("It is of stone.", TooShort),
             cited("It has a tower.", NoSource),
         ];
-        let said =
-            |uncited, found: Option<&Verification>| CitationCounts::of(&cites, uncited, found).to_string();
+        let counts = CitationCounts::of(&cites, 2);
         let too_short = TooShort.reason();
-        assert_eq!(
-            said(2, None),
-            format!("2 statements supported, 1 doubted, 4 not checked (no source, {too_short})")
+        let said = format!(
+            "Statements: 2 with quotes found in their sources, 1 with quotes not found, 4 not checked (no source, {too_short})"
         );
-        let doubt = |claim: &str| Doubt { claim: claim.into(), reason: "no".into() };
-        let doubts = vec![doubt("It stands in Avon"), doubt("Nobody has said so.")];
-        let found = Verification { doubts, ..Verification::default() };
-        let german = CitationCounts::of(&cites, 2, None).in_language("de");
+        assert_eq!((counts.to_string(), counts.supported), (said.clone(), 0));
+        let german = counts.in_language("de");
         assert!(
-            german.starts_with("2 Aussagen belegt, 1 bezweifelt, 4 nicht geprüft (keine Quelle, "),
+            german.starts_with("Aussagen: 2 mit Zitaten, die in ihren Quellen stehen, 1 mit "),
             "{german}"
         );
-        assert!(said(1, Some(&found)).starts_with("1 statement supported, 3 doubted, 2 not checked"));
+        let doubt = |claim: &str| Doubt { claim: claim.into(), reason: "no".into() };
+        let doubts =
+            vec![doubt("It stands in Avon"), doubt("Nobody said so."), doubt("It is old[^3] and wide")];
+        let found = Verification { doubts, ..Verification::default() };
+        let after = counts.after(&cites, Some(&found));
+        assert_eq!((after.to_string(), after.doubted), (format!("{said}; 2 doubted by the verifier"), 3));
         let failed = Verification { not_checked: Some("rate limit".into()), ..Verification::default() };
-        assert_eq!(
-            said(0, Some(&failed)),
-            format!("0 statements supported, 1 doubted, 4 not checked (no source, rate limit, {too_short})")
-        );
-        let nothing = CitationCounts::of(&[], 3, Some(&failed)).to_string();
-        assert_eq!(
-            nothing,
-            "Nothing is cited: 0 statements supported, 0 doubted, 3 not checked (no source, rate limit)"
-        );
+        assert_eq!(counts.after(&cites, Some(&failed)), counts, "what is found is found");
+        for (citations, uncited, said) in [
+            (&cites[..0], 0, "Nothing is cited"),
+            (&cites[..0], 3, "Nothing is cited: 3 not checked (no source)"),
+            (&cites[3..4], 0, "1 quote, found in its source"),
+            (&[cites[3].clone(), cited("It is here.", Verified)], 0, "2 quotes, all found in their sources"),
+            (&cites[..2], 0, "Statements: 1 with quotes found in their sources"),
+        ] {
+            assert_eq!(CitationCounts::of(citations, uncited).to_string(), said);
+        }
+    }
+
+    #[test]
+    fn what_old_logs_call_supported_was_found() {
+        let old = r#"{"total":4,"supported":2,"doubted":1,"notChecked":1,"reasons":["no source"]}"#;
+        let read: CitationCounts = serde_json::from_str(old).unwrap();
+        assert_eq!((read.found, read.not_found, read.supported, read.doubted), (2, 1, 0, 1));
+        let again = serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap();
+        assert_eq!(read, again);
     }
 }

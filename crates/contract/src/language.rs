@@ -88,16 +88,42 @@ sentences! {
     LengthLimit { en: "it reached the limit of its length", de: "Er ist so lang, wie er sein darf" }
     /// Nothing is cited.
     NothingCited { en: "Nothing is cited", de: "Es ist nichts belegt" }
-    /// Statements of an answer of which one is supported. Filled with the numbers of doubted and unchecked ones.
-    OneSupported {
-        en: "1 statement supported, {} doubted, {} not checked",
-        de: "1 Aussage belegt, {} bezweifelt, {} nicht geprüft"
+    /// All that an answer quotes.
+    OneFound { en: "1 quote, found in its source", de: "1 Zitat, in seiner Quelle gefunden" }
+    /// The same, filled with another number.
+    AllFound {
+        en: "{} quotes, all found in their sources",
+        de: "{} Zitate, alle in ihren Quellen gefunden"
     }
-    /// The same, for another number of supported ones.
-    Supported {
-        en: "{} statements supported, {} doubted, {} not checked",
-        de: "{} Aussagen belegt, {} bezweifelt, {} nicht geprüft"
+    /// The statements of an answer, filled with a list of the next three.
+    Statements { en: "Statements: {}", de: "Aussagen: {}" }
+    /// Filled with a number.
+    WithFound { en: "{} with quotes found in their sources", de: "{} mit Zitaten, die in ihren Quellen stehen" }
+    /// The same.
+    WithNotFound { en: "{} with quotes not found", de: "{} mit Zitaten, die dort fehlen" }
+    /// The same.
+    NotChecked { en: "{} not checked", de: "{} nicht geprüft" }
+    /// The same.
+    Doubted { en: "{} doubted by the verifier", de: "{} vom Prüfer bezweifelt" }
+    /// An answer with quotes that were not found.
+    QuotesMissing {
+        en: "Some quotes were not found in their sources",
+        de: "Manche Zitate stehen nicht in ihren Quellen"
     }
+    /// In a footnote whose citations do not hold. Filled with one of the next three, or why a quote is not checked.
+    Unverified { en: "(unverified: {})", de: "(nicht belegt: {})" }
+    /// Why a citation does not hold.
+    NoWords {
+        en: "the document does not contain these words",
+        de: "das Dokument enthält diese Worte nicht"
+    }
+    /// The same.
+    NoDocument {
+        en: "there is no document with this document_id",
+        de: "es gibt kein Dokument mit dieser document_id"
+    }
+    /// The same.
+    NoneNamed { en: "no source is named", de: "es ist keine Quelle genannt" }
     /// Why a statement is not checked.
     NoSource { en: "no source", de: "keine Quelle" }
     /// The same.

@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use tree_agent_contract::citation::PlainText;
+use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Citation, CitationCounts, DocumentId, SuccessAssessment, Verdict, limits};
+use tree_agent_contract::{
+    Citation, CitationCounts, Document, DocumentId, SuccessAssessment, Verdict, limits,
+};
+use tree_agent_retrieval::{Quote, Visible};
 
 use crate::claims::Claims;
 use crate::io::{RoleIo, failed};
 
-/// A citation that nobody has checked yet.
-pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Citation {
-    Citation { claim, quote, document_id, verdict: Verdict::NotFound, passage: None }
-}
+/// How the texts of a payload are written: as they stand.
+const PAYLOAD: &str = "payload.txt";
 
 /// Gives every citation its verdict and its passage, whatever the model says of them. Each source is read once, and no
 /// longer held than it is needed. The answer has passed the rules of the contract, which limit all of this.
@@ -24,13 +25,13 @@ pub(crate) fn unchecked(claim: String, quote: String, document_id: DocumentId) -
 pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Result<(), RoleError> {
     let mut by_source: BTreeMap<DocumentId, Vec<&mut Citation>> = BTreeMap::new();
     for artifact in artifacts.iter_mut().filter(|artifact| !artifact.citations.is_empty()) {
-        let text = match (&artifact.document_markdown, &artifact.json_payload) {
-            (Some(markdown), _) => PlainText::of(markdown),
-            (None, Some(payload)) => PlainText::of(&texts(&Value::Object(payload.clone()))),
-            (None, None) => PlainText::default(),
+        let payload = artifact.json_payload.as_ref().map(|payload| texts(&Value::Object(payload.clone())));
+        let text = match (&artifact.document_markdown, &payload) {
+            (Some(markdown), _) => Visible::of("", markdown),
+            (None, payload) => Visible::of(PAYLOAD, payload.as_deref().unwrap_or_default()),
         };
         for citation in &mut artifact.citations {
-            let claim = PlainText::of(&citation.claim);
+            let claim = Quote::of(&citation.claim);
             citation.passage = None;
             citation.verdict = match text.find(&claim) {
                 _ if claim.letters() < limits::QUOTE_CHARS => Verdict::TooShort,
@@ -46,11 +47,14 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     }
     for (id, citations) in by_source {
         let source = read(io, id).await?;
-        let plain = source.as_deref().map(PlainText::of);
+        let visible = source.as_ref().map(|source| Visible::of(&source.path, &source.body));
         for citation in citations {
-            (citation.verdict, citation.passage) = match (&source, &plain) {
-                (Some(source), Some(plain)) => Citation::judge(&citation.quote, source, plain),
-                _ => (Verdict::NoSource, None),
+            if let Some(source) = &source {
+                (citation.source_title, citation.source_path) = (source.title.clone(), source.path.clone());
+            }
+            (citation.verdict, citation.passage) = match &visible {
+                Some(visible) => visible.judge(&citation.quote),
+                None => (Verdict::NoSource, None),
             };
             tokio::task::yield_now().await;
         }
@@ -58,31 +62,34 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
-/// Counts the statements of documents, also those that cite nothing. `check` comes before.
+/// Counts the statements of documents, also those that cite nothing; returns those of the one to read first. `check`
+/// comes before.
 pub(crate) fn count(artifacts: &mut [ArtifactDraft]) -> CitationCounts {
-    let mut counts = CitationCounts::default();
-    for artifact in artifacts {
+    for artifact in artifacts.iter_mut() {
         if let Some(markdown) = &artifact.document_markdown {
             let cited: BTreeSet<&str> = artifact.citations.iter().map(|one| one.claim.as_str()).collect();
             artifact.uncited = Some(Claims::of(markdown).claims.len().saturating_sub(cited.len()) as u64);
         }
-        counts.add(&CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0), None));
     }
-    counts
+    let first = artifacts.iter().find(|one| one.is_primary).or(artifacts.first());
+    first.map(|one| CitationCounts::of(&one.citations, one.uncited.unwrap_or(0))).unwrap_or_default()
 }
 
-/// An answer that cites nothing, or of which something is doubted, does not meet its criteria without saying so.
-pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts) {
-    if assessment.met && (counts.total == 0 || counts.doubted > 0) {
+/// An answer that cites nothing, or quotes what nobody has said, does not meet its criteria without saying so in its
+/// `language`. Numbers would be others once the answer is verified.
+pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts, language: &str) {
+    let said = if counts.total == 0 { Sentence::NothingCited } else { Sentence::QuotesMissing };
+    if assessment.met && (counts.total == 0 || counts.not_found > 0) {
+        let said = said.of(language, &[]);
         let notes = assessment.notes.take().filter(|notes| !notes.is_empty());
-        let notes = notes.map_or_else(|| counts.to_string(), |notes| format!("{counts}. {notes}"));
+        let notes = notes.map_or_else(|| said.clone(), |notes| format!("{said}. {notes}"));
         assessment.notes = Some(prefix(&notes, limits::TEXT_BYTES).to_owned());
     }
 }
 
-async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<String>, RoleError> {
+async fn read(io: &RoleIo, id: DocumentId) -> Result<Option<Document>, RoleError> {
     match io.tools().source(id).await {
-        Ok(document) => Ok(Some(document.body)),
+        Ok(document) => Ok(Some(document)),
         Err(error) if error.retryable() => Err(failed(error)),
         Err(_) => Ok(None),
     }
@@ -117,22 +124,24 @@ mod tests {
     #[test]
     fn an_answer_that_cites_nothing_is_not_met_without_a_note() {
         let id = DocumentId::derive(&[b"source"]);
-        let holds =
-            Citation { verdict: Verdict::Verified, ..unchecked("It stands in Avon.".into(), "q".into(), id) };
+        let holds = Citation {
+            verdict: Verdict::Verified,
+            ..Citation::unchecked("It stands in Avon.".into(), "q".into(), id)
+        };
         let text = "# Avon\n\nIt stands in Avon.[^1] It is old and wide.\n\n[^1]: x\n";
         let judged = |citations: Vec<Citation>, met: bool| {
             let mut drafts = [draft(text, citations)];
             let counts = count(&mut drafts);
             let mut assessment = SuccessAssessment { met, notes: Some("as asked".into()) };
-            qualify(&mut assessment, &counts);
+            qualify(&mut assessment, &counts, "en");
             (drafts[0].uncited.unwrap_or(0), assessment.notes.unwrap_or_default())
         };
         assert_eq!(judged(vec![holds.clone()], true), (1, "as asked".to_owned()));
         let (uncited, notes) = judged(Vec::new(), true);
-        assert!(uncited == 2 && notes.starts_with("Nothing is cited: ") && notes.ends_with(". as asked"));
+        assert!(uncited == 2 && notes.starts_with("Nothing is cited. ") && notes.ends_with(". as asked"));
         assert_eq!(judged(Vec::new(), false).1, "as asked");
         let fails = Citation { verdict: Verdict::NotFound, ..holds };
-        assert!(judged(vec![fails], true).1.contains("1 doubted"));
+        assert!(judged(vec![fails], true).1.starts_with("Some quotes were not found in their sources. "));
     }
 
     #[tokio::test]
@@ -167,7 +176,7 @@ mod tests {
         assert!(planted.len() >= 100, "{}", planted.len());
         let claim = "It has twelve arches.";
         let text = format!("# Findings\n\n{claim}\n");
-        let of = |(id, quote): &(DocumentId, String)| unchecked(claim.into(), quote.clone(), *id);
+        let of = |(id, quote): &(DocumentId, String)| Citation::unchecked(claim.into(), quote.clone(), *id);
         for chunk in planted.chunks(20) {
             let mut drafts = [draft(&text, chunk.iter().map(of).collect())];
             check(&mut drafts, &io).await.unwrap();
@@ -190,10 +199,12 @@ mod tests {
             assert!(citation.is_verified(), "{citation:?}");
             let passage = citation.passage.as_ref().unwrap();
             let (begin, end) = (passage.offset as usize, (passage.offset + passage.bytes) as usize);
-            assert!(PlainText::of(&SOURCE[begin..end]).find(&PlainText::of(&citation.quote)).is_some());
+            let passage = Visible::of("", &SOURCE[begin..end]);
+            let quote = citation.quote.trim_matches(['|', ' ']);
+            assert!(passage.find(&Quote::of(quote)).is_some(), "{quote}");
         }
         assert_eq!(drafts[1].citations[0].verdict, Verdict::NoClaim);
-        let too_short = Citation::judge("12 arch", SOURCE, &PlainText::of(SOURCE));
+        let too_short = Visible::of("", SOURCE).judge("12 arch");
         assert_eq!(too_short, (Verdict::TooShort, None));
     }
 }

@@ -1,5 +1,6 @@
 //! The claims of a Markdown text and the marks of its footnotes.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -26,6 +27,9 @@ pub(crate) struct Footnote {
     pub(crate) range: Range<usize>,
 }
 
+/// Bytes of what stands in brackets and ends no sentence.
+const BRACKETS: usize = 64;
+
 /// Headings of sections that list sources.
 const SOURCES: [&str; 3] = ["sources", "references", "bibliography"];
 
@@ -36,11 +40,12 @@ pub(crate) struct Claims {
     pub(crate) footnotes: Vec<Footnote>,
 }
 
-/// A run of inline text, and the code in it.
+/// A run of inline text, the code in it, and whether it is quoted.
 #[derive(Default)]
 struct Run {
     range: Option<Range<usize>>,
     code: Vec<Range<usize>>,
+    is_quoted: bool,
 }
 
 impl Run {
@@ -55,16 +60,22 @@ impl Run {
 impl Claims {
     /// Reads a text.
     pub(crate) fn of(markdown: &str) -> Self {
+        let options = Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
+        let noted = Parser::new_ext(markdown, options).filter_map(|event| match event {
+            Event::Start(Tag::FootnoteDefinition(label)) => Some(label.to_string()),
+            _ => None,
+        });
+        let noted: HashSet<String> = noted.collect();
         let mut all = Self::default();
         let mut run = Run::default();
+        let mut quotations = 0_usize;
         // Depth within what claims nothing, and within rows of tables, which are taken whole.
         let (mut silent, mut rows) = (0_usize, 0_usize);
         let (mut heading, mut lists_sources) = (None::<Range<usize>>, false);
-        let options = Options::ENABLE_FOOTNOTES | Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH;
         for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
             match event {
                 Event::Start(Tag::Heading { .. }) => {
-                    all.end(markdown, &mut run, lists_sources);
+                    all.end(markdown, &mut run, &noted, lists_sources);
                     silent += 1;
                     heading = Some(range);
                 }
@@ -75,14 +86,14 @@ impl Claims {
                     lists_sources = SOURCES.contains(&text.as_str());
                 }
                 Event::Start(Tag::FootnoteDefinition(label)) => {
-                    all.end(markdown, &mut run, lists_sources);
+                    all.end(markdown, &mut run, &noted, lists_sources);
                     silent += 1;
                     if label.bytes().all(|b| b.is_ascii_digit()) {
                         all.footnotes.push(Footnote { number: label.to_string(), range });
                     }
                 }
                 Event::Start(Tag::CodeBlock(_) | Tag::HtmlBlock | Tag::MetadataBlock(_) | Tag::TableHead) => {
-                    all.end(markdown, &mut run, lists_sources);
+                    all.end(markdown, &mut run, &noted, lists_sources);
                     silent += 1;
                 }
                 Event::End(
@@ -93,10 +104,11 @@ impl Claims {
                     | TagEnd::TableHead,
                 ) => silent = silent.saturating_sub(1),
                 Event::Start(Tag::TableRow) => {
-                    all.end(markdown, &mut run, lists_sources);
+                    all.end(markdown, &mut run, &noted, lists_sources);
                     rows += 1;
                     if silent == 0 && !lists_sources {
-                        all.claim(markdown, range, &[]);
+                        let row = Run { is_quoted: quotations > 0, ..Run::default() };
+                        all.claim(markdown, range.clone(), &marks(markdown, range, &row, &noted));
                     }
                 }
                 Event::End(TagEnd::TableRow) => rows = rows.saturating_sub(1),
@@ -115,56 +127,61 @@ impl Claims {
                 Event::End(
                     TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image,
                 ) => {}
-                _ => all.end(markdown, &mut run, lists_sources),
+                other => {
+                    all.end(markdown, &mut run, &noted, lists_sources);
+                    match other {
+                        Event::Start(Tag::BlockQuote(_)) => quotations += 1,
+                        Event::End(TagEnd::BlockQuote(_)) => quotations -= 1,
+                        _ => {}
+                    }
+                    run.is_quoted = quotations > 0;
+                }
             }
         }
-        all.end(markdown, &mut run, lists_sources);
+        all.end(markdown, &mut run, &noted, lists_sources);
         all
     }
 
     /// Ends a run of inline text: its sentences are claims.
-    fn end(&mut self, markdown: &str, run: &mut Run, lists_sources: bool) {
-        let Run { range: Some(range), code } = std::mem::take(run) else { return };
-        if lists_sources {
-            return;
-        }
+    fn end(&mut self, markdown: &str, run: &mut Run, noted: &HashSet<String>, lists_sources: bool) {
+        let is_quoted = run.is_quoted;
+        let run = std::mem::replace(run, Run { is_quoted, ..Run::default() });
+        let Some(range) = run.range.clone().filter(|_| !lists_sources) else { return };
         let Some(raw) = markdown.get(range.clone()) else { return };
+        let marks = marks(markdown, range.clone(), &run, noted);
         // Sentences are found without the marks, which stand where one ends and the next begins.
         let (mut bare, mut from) = (String::with_capacity(raw.len()), Vec::with_capacity(raw.len()));
-        let mut at = 0;
-        while let Some(c) = raw[at..].chars().next() {
-            if let Some(mark) = mark_outside(&code, raw, range.start, at) {
-                at += mark.len();
-                continue;
-            }
+        for (at, c) in outside(raw, range.start, &marks) {
             bare.push(if matches!(c, '\n' | '\r') { ' ' } else { c });
             from.extend(std::iter::repeat_n(at, c.len_utf8()));
-            at += c.len_utf8();
         }
-        let mut begin = 0;
+        let (mut begin, mut open) = (0, 0);
         for (start, sentence) in bare.split_sentence_bound_indices() {
             let next = start + sentence.len();
+            if next <= open {
+                continue;
+            }
+            // A sentence does not end within brackets; those of `[5]` belong to the one before.
+            let opened = bare[open..next].rfind('[').filter(|at| !bare[open + at..next].contains(']'));
+            let closed = opened.and_then(|_| bare.bytes().skip(next).take(BRACKETS).position(|b| b == b']'));
+            let next = match closed {
+                Some(closed) if bare[..next].ends_with('[') => next + closed + 1,
+                Some(_) => continue,
+                None => next,
+            };
+            open = next;
             let end = from.get(next).copied().unwrap_or(raw.len());
-            self.claim(markdown, range.start + begin..range.start + end, &code);
+            self.claim(markdown, range.start + begin..range.start + end, &marks);
             begin = end;
         }
     }
 
-    fn claim(&mut self, markdown: &str, range: Range<usize>, code: &[Range<usize>]) {
+    fn claim(&mut self, markdown: &str, range: Range<usize>, marks: &[Range<usize>]) {
         let Some(raw) = markdown.get(range.clone()) else { return };
-        let (mut text, mut notes, mut at) = (String::with_capacity(raw.len()), Vec::new(), 0);
-        while let Some(c) = raw[at..].chars().next() {
-            match mark_outside(code, raw, range.start, at) {
-                Some(mark) => {
-                    notes.push(mark[2..mark.len() - 1].to_owned());
-                    at += mark.len();
-                }
-                None => {
-                    text.push(c);
-                    at += c.len_utf8();
-                }
-            }
-        }
+        let text: String = outside(raw, range.start, marks).map(|(_, c)| c).collect();
+        let begin = marks.partition_point(|mark| mark.start < range.start);
+        let own = marks[begin..].iter().take_while(|mark| mark.start < range.end);
+        let notes: Vec<String> = own.map(|mark| markdown[mark.start + 2..mark.end - 1].to_owned()).collect();
         let text = one_line(&text);
         if text.chars().filter(|c| c.is_alphanumeric()).count() >= limits::QUOTE_CHARS || !notes.is_empty() {
             self.claims.push(Claim { text, notes });
@@ -172,13 +189,48 @@ impl Claims {
     }
 }
 
-/// The mark of a footnote at `at` of `raw`, which begins at `start` of the text, unless it stands in `code`, whose
-/// places are in order.
-fn mark_outside<'a>(code: &[Range<usize>], raw: &'a str, start: usize, at: usize) -> Option<&'a str> {
-    let mark = footnote_mark(&raw[at..])?;
-    let before = code.partition_point(|code| code.start <= start + at);
-    let is_code = before.checked_sub(1).is_some_and(|last| code[last].contains(&(start + at)));
-    (!is_code).then_some(mark)
+/// The characters of `raw`, which begins at `start` of the text, that are outside of `marks`, which are in order.
+fn outside<'a>(
+    raw: &'a str,
+    start: usize,
+    marks: &'a [Range<usize>],
+) -> impl Iterator<Item = (usize, char)> + 'a {
+    let mut rest = &marks[marks.partition_point(|mark| mark.end <= start)..];
+    raw.char_indices().filter(move |(at, _)| {
+        while let [first, others @ ..] = rest
+            && first.end <= start + at
+        {
+            rest = others;
+        }
+        rest.first().is_none_or(|mark| start + at < mark.start)
+    })
+}
+
+/// The marks of footnotes in a run of text, in order. In code there are none. Within a quotation one without a footnote
+/// is text of the source.
+fn marks(markdown: &str, range: Range<usize>, run: &Run, noted: &HashSet<String>) -> Vec<Range<usize>> {
+    let (mut marks, mut is_quoted, mut code) = (Vec::<Range<usize>>::new(), false, &run.code[..]);
+    for (at, c) in markdown[range.clone()].char_indices().map(|(at, c)| (range.start + at, c)) {
+        while let [first, others @ ..] = code
+            && first.end <= at
+        {
+            code = others;
+        }
+        match c {
+            _ if code.first().is_some_and(|code| code.contains(&at)) => {}
+            '"' => is_quoted = !is_quoted,
+            '“' | '„' | '«' => is_quoted = true,
+            '”' | '»' => is_quoted = false,
+            '[' => {
+                let mark = footnote_mark(&markdown[at..range.end]);
+                let is_text =
+                    |mark: &str| (is_quoted || run.is_quoted) && !noted.contains(&mark[2..mark.len() - 1]);
+                marks.extend(mark.filter(|mark| !is_text(mark)).map(|mark| at..at + mark.len()));
+            }
+            _ => {}
+        }
+    }
+    marks
 }
 
 #[cfg(test)]
@@ -232,6 +284,25 @@ mod tests {
         );
         let claims: Vec<&str> = claims.iter().map(|(text, _)| text.as_str()).collect();
         assert_eq!(claims, ["It stands in Avon.", "It is wide and old."]);
+    }
+
+    #[test]
+    fn text_of_a_source_is_no_mark_and_a_claim_begins_at_a_word() {
+        let text = "It is so in linkgit:git-rebase[1].[5] Also it is old.[^7] He said “see the note[^8] below.” and it \
+                    stands \"here[^9]. Or\" there [at last. Truly] so.[^1] It ends.\n\n> As quoted[^3] from it.[^1]\n\n\
+                    [^1]: a \"b[^4]\"\n";
+        let (claims, _) = read(text);
+        let claims: Vec<(&str, &str)> = claims.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(
+            claims,
+            [
+                ("It is so in linkgit:git-rebase[1].[5]", ""),
+                ("Also it is old.", "7"),
+                ("He said “see the note[^8] below.” and it stands \"here[^9].", ""),
+                ("Or\" there [at last. Truly] so.", "1"),
+                ("As quoted[^3] from it.", "1"),
+            ]
+        );
     }
 
     #[test]

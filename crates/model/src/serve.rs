@@ -212,7 +212,7 @@ impl RoleServer {
             if is_root && model.cites() {
                 let counts = cite::count(artifacts);
                 if let Some(assessment) = I::assessment(&mut output) {
-                    cite::qualify(assessment, &counts);
+                    cite::qualify(assessment, &counts, io.language());
                 }
             }
             Ok(output.to_wire())

@@ -42,9 +42,9 @@ wire_message! {
     Verification => Verification { summary, criteria, doubts, not_checked }
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
-    Citation => Citation { claim, quote, document_id, verdict, passage }
-    Passage => Passage { offset, bytes, sha256, place }
-    CitationCounts => CitationCounts { total, supported, doubted, not_checked, reasons }
+    Citation => Citation { claim, quote, document_id, verdict, passage, source_title, source_path }
+    Passage => Passage { offset, bytes, sha256, place, omitted, heading }
+    CitationCounts => CitationCounts { total, found, not_found, supported, doubted, not_checked, reasons }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
@@ -286,7 +286,7 @@ mod tests {
             "tree.answer_verified": {"verification":{"summary":"s","criteria":[{"criterion":"c","met":true,"note":"n"}],"doubts":[{"claim":"c","reason":"r"}],"notChecked":"n"},"replanReason":"r"},
             "tree.artifact_cited": {"artifactId":id,"citations":[{"claim":"c","quote":"q","documentId":id,
                 "verdict":"verified","passage":{"offset":7,"bytes":8,"sha256":"00ff"}}],
-                "counts":{"total":1,"supported":2,"doubted":3,"notChecked":4,"reasons":["r"]}},
+                "counts":{"total":1,"found":5,"notFound":6,"supported":2,"doubted":3,"notChecked":4,"reasons":["r"]}},
             "tree.task_refused": {"iteration":2,"branchId":"b","title":"t","reason":"r","repeats":id},
         });
         for event_type in EventBody::TYPES {

@@ -3,25 +3,30 @@
 //!
 //! A store keeps what [`chunk`] and [`Passage::terms`] make of a document. For a query it chooses candidates with the
 //! terms of [`Query::new`], [`rank`] puts them in order, and [`fuse`] joins that order with that by meaning
-//! ([`nearest`]).
+//! ([`nearest`]). A quote of a document is looked for with [`Visible`].
 //!
 //! The crate is pure: no store, no clock, no threads.
 
 mod chunk;
 mod code;
 mod cut;
+mod folded;
 mod format;
 mod fuse;
 mod json;
+mod letters;
 mod lines;
 mod near;
+mod quote;
 mod rank;
 mod terms;
+mod visible;
 
 pub use chunk::{Kind, PIECE_BYTES, Piece, chunk, default_title};
 pub use code::names;
 pub use format::Format;
 pub use fuse::{Fused, fuse};
 pub use near::nearest;
+pub use quote::{Found, Quote, Visible};
 pub use rank::{Counts, Passage, Ranked, rank};
 pub use terms::{Clause, QUERY_CLAUSES, Query, terms};

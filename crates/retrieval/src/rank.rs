@@ -3,15 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use html5gum::Token;
-use pulldown_cmark::{Event, Options, Parser};
-
 use tree_agent_contract::WordCount;
 use tree_agent_contract::text::prefix;
 
 use crate::chunk::Kind;
 use crate::format::Format;
 use crate::terms::{Clause, Query, terms};
+use crate::visible::{self, Part};
 
 /// BM25: how soon the repetition of a word stops to count.
 const K1: f64 = 1.2;
@@ -91,28 +89,11 @@ impl Passage<'_> {
 /// The text that a reader of Markdown sees.
 fn shown(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
-    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES) {
-        match event {
-            Event::Text(text) | Event::Code(text) => out.push_str(&text),
-            Event::Html(html) => {
-                for Ok(token) in html5gum::Tokenizer::new(&*html) {
-                    match token {
-                        Token::String(text) => out.push_str(&String::from_utf8_lossy(&text)),
-                        _ => out.push(' '),
-                    }
-                }
-            }
-            Event::SoftBreak | Event::HardBreak => out.push('\n'),
-            Event::End(tag) if !is_inline(tag) => out.push('\n'),
-            _ => {}
-        }
-    }
+    visible::read(markdown, |part, _| match part {
+        Part::Text(text, _) => out.push_str(text),
+        Part::Divider(_) => out.push('\n'),
+    });
     out
-}
-
-const fn is_inline(tag: pulldown_cmark::TagEnd) -> bool {
-    use pulldown_cmark::TagEnd;
-    matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Link | TagEnd::Image | TagEnd::Strikethrough)
 }
 
 /// How often the clauses of a query occur in the passages that are searched.

@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use prost::Message;
 use tonic::Status;
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{
-    ArtifactId, Citation, CitationCounts, DocumentId, EventBody, NodeId, Passage, RunId, limits,
+    ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_retrieval::{Quote, Visible};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
@@ -67,22 +67,15 @@ pub(crate) async fn page(
     });
     let (all, chains) = chained.await?;
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
-    let mut counts = CitationCounts::default();
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
-    let mut rest = &all.cited[..];
-    for of in nodes {
-        for artifact in of.artifacts.iter() {
-            let cited = rest.iter().take_while(|one| one.artifact == artifact.artifact_id);
-            let cited: Vec<&Citation> = cited.map(|one| &one.citation).collect();
-            rest = &rest[cited.len()..];
-            if let Some(known) = artifact.citations.as_ref().filter(|_| node.is_none_or(|node| node == of.id))
-            {
-                let verification = of.verification.as_deref().filter(|_| artifact.is_primary);
-                counts.add(&known.after(&cited, verification));
-            }
-        }
-    }
-    answer.counts = Some(counts.to_wire());
+    let counted = nodes.iter().find(|of| node.is_none_or(|node| node == of.id));
+    let counts = counted.and_then(|of| {
+        let first = of.artifacts.iter().rfind(|one| one.is_primary)?;
+        let cited = all.cited.iter().filter(|one| one.artifact == first.artifact_id);
+        let cited: Vec<Citation> = cited.map(|one| one.citation.clone()).collect();
+        Some(first.citations.as_ref()?.after(&cited, of.verification.as_deref()))
+    });
+    answer.counts = Some(counts.unwrap_or_default().to_wire());
     answer.not_verified = nodes.first().and_then(|root| root.verification.as_ref()?.not_checked.clone());
     let mut sources = Sources { store: &*gateway.store, run, titles: HashMap::new() };
     let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
@@ -156,19 +149,22 @@ impl All {
 
     /// For each citation those of the cited artifact whose claims the quote is of.
     fn chains(&self) -> Vec<Vec<usize>> {
-        let mut claims: HashMap<usize, PlainText> = HashMap::new();
+        let mut claims: HashMap<usize, (Visible<'_>, Quote)> = HashMap::new();
+        fn read(text: &str) -> (Visible<'_>, Quote) {
+            (Visible::of("", text), Quote::of(text))
+        }
         let mut chain = |one: &Cited| {
             let below =
                 self.by_document.get(&one.citation.document_id).map(Vec::as_slice).unwrap_or_default();
             if below.is_empty() || !one.citation.is_verified() {
                 return Vec::new();
             }
-            let quote = PlainText::of(&one.citation.quote);
+            let (text, quote) = read(&one.citation.quote);
             let is_of = |link: &usize| {
-                let claim =
-                    claims.entry(*link).or_insert_with(|| PlainText::of(&self.cited[*link].citation.claim));
+                let claim = &self.cited[*link].citation.claim;
+                let (shown, claim) = claims.entry(*link).or_insert_with(|| read(claim));
                 claim.letters() >= limits::QUOTE_CHARS
-                    && (quote.find(claim).is_some() || claim.find(&quote).is_some())
+                    && (text.find(claim).is_some() || shown.find(&quote).is_some())
             };
             below.iter().copied().filter(is_of).take(LINKS).collect()
         };
@@ -217,14 +213,14 @@ struct Sources<'a> {
 
 impl Sources<'_> {
     /// The document as the run has it, or as it is; none if there is none any more.
-    async fn read(&self, id: DocumentId) -> Result<Option<(String, String)>, Status> {
+    async fn read(&self, id: DocumentId) -> Result<Option<Document>, Status> {
         let found = match self.store.document_of(self.run, id, None).await {
             Ok(placed) => Ok(placed.document),
             Err(StoreError::NotFound { .. }) => self.store.document(id).await,
             Err(error) => Err(error),
         };
         match found {
-            Ok(document) => Ok(Some((document.title, document.body))),
+            Ok(document) => Ok(Some(document)),
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(errors::store(error)),
         }
@@ -234,7 +230,7 @@ impl Sources<'_> {
         if let Some(title) = self.titles.get(&id) {
             return Ok(title.clone());
         }
-        let title = self.read(id).await?.map(|(title, _)| title).unwrap_or_default();
+        let title = self.read(id).await?.map(|found| found.title).unwrap_or_default();
         self.titles.insert(id, title.clone());
         Ok(title)
     }
@@ -248,27 +244,34 @@ impl Sources<'_> {
         let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
         for (source, citations) in by_source {
             let found = self.read(source).await?;
-            let mut plain = None;
+            let text = found.as_ref().map(|found| (&*found.path, &*found.body));
+            let mut visible = None;
             for at in citations {
-                let body = found.as_ref().map(|(_, body)| body.as_str());
-                states[at] = state(&all.cited[at].citation, body, &mut plain);
+                states[at] = state(&all.cited[at].citation, text, &mut visible);
                 tokio::task::yield_now().await;
             }
-            self.titles.insert(source, found.map(|(title, _)| title).unwrap_or_default());
+            self.titles.insert(source, found.map(|found| found.title).unwrap_or_default());
         }
         Ok(states)
     }
 }
 
-/// What became of the passage in the source. `plain` is the plain form of the source, once it is needed.
-fn state(citation: &Citation, source: Option<&str>, plain: &mut Option<PlainText>) -> pb::SourceState {
-    let (Some(passage), Some(source)) = (&citation.passage, source) else { return pb::SourceState::Gone };
+/// What became of the passage in the source, which has a path and a body. `visible` is what is seen of it, once it is
+/// needed.
+fn state<'a>(
+    citation: &Citation,
+    source: Option<(&'a str, &'a str)>,
+    visible: &mut Option<Visible<'a>>,
+) -> pb::SourceState {
+    let (Some(passage), Some((path, body))) = (&citation.passage, source) else {
+        return pb::SourceState::Gone;
+    };
     let (begin, end) = (passage.offset as usize, passage.offset.saturating_add(passage.bytes) as usize);
-    if source.get(begin..end).is_some() && Passage::of(source, begin..end).sha256 == passage.sha256 {
+    if body.get(begin..end).is_some() && Passage::of(body, begin..end).sha256 == passage.sha256 {
         return pb::SourceState::Unchanged;
     }
-    let plain = plain.get_or_insert_with(|| PlainText::of(source));
-    match plain.find(&PlainText::of(&citation.quote)) {
+    let visible = visible.get_or_insert_with(|| Visible::of(path, body));
+    match visible.find(&Quote::of(&citation.quote)) {
         Some(_) => pb::SourceState::Moved,
         None => pb::SourceState::Changed,
     }
@@ -290,14 +293,10 @@ mod tests {
     #[test]
     fn a_passage_is_unchanged_moved_changed_or_gone() {
         let text = "One tide. Two tides a day, here.";
-        let (verdict, passage) = Citation::judge("Two tides a day", text, &PlainText::of(text));
-        let citation = Citation {
-            claim: "c".into(),
-            quote: "Two tides a day".into(),
-            document_id: DocumentId::derive(&[b"a"]),
-            verdict,
-            passage,
-        };
+        let (verdict, passage) = Visible::of("", text).judge("Two tides a day");
+        let id = DocumentId::derive(&[b"a"]);
+        let citation =
+            Citation { verdict, passage, ..Citation::unchecked("c".into(), "Two tides a day".into(), id) };
         for (now, expected) in [
             (Some(text), pb::SourceState::Unchanged),
             (Some("One tide. Two tides a day, there."), pb::SourceState::Unchanged),
@@ -306,7 +305,7 @@ mod tests {
             (Some(""), pb::SourceState::Changed),
             (None, pb::SourceState::Gone),
         ] {
-            assert_eq!(state(&citation, now, &mut None), expected, "{now:?}");
+            assert_eq!(state(&citation, now.map(|text| ("", text)), &mut None), expected, "{now:?}");
         }
     }
 }

@@ -4,7 +4,7 @@ use tonic::Status;
 use tree_agent_contract::event::{ArtifactCited, NodeCompleted, NodeResult};
 use tree_agent_contract::result::TreeAgentResult;
 use tree_agent_contract::{
-    ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification,
+    ArtifactId, Document, DocumentId, EventBody, NodeId, RunId, RunStatus, RunSummary, Verification,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
@@ -53,9 +53,8 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         (response.title, response.text) = (document.title, document.body);
     }
     if let Some(ArtifactCited { citations, counts, .. }) = cited {
-        let citations: Vec<&Citation> = citations.iter().collect();
         let counts = counts.after(&citations, verification.as_ref());
-        if !response.text.is_empty() {
+        if !response.text.is_empty() && !result.is_not_found() {
             response.text.insert_str(0, &format!("*{}*\n\n", counts.in_language(&run.spec.language)));
         }
         response.citations = Some(counts.to_wire());

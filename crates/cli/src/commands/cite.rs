@@ -81,18 +81,23 @@ impl Cite {
             None => None,
         };
         // The chain of a claim leads to other nodes.
-        let all = fetch(&client, run, false).await?;
+        let all = fetch(&client, run, node, false).await?;
         let is_shown = |claim: &&Claim| {
             node.is_none_or(|node| claim.node_id == node)
                 && !(self.unverified && claim.citation.is_verified())
         };
-        let shown: Vec<&Claim> = all.claims.iter().filter(is_shown).collect();
+        let mut shown: Vec<&Claim> = all.claims.iter().filter(is_shown).collect();
         let out = &context.out;
         if out.is_json() {
             let mut list = out.list();
             shown.iter().try_for_each(|claim| list.item(claim))?;
             list.finish()?;
             return Ok(Exit::Success);
+        }
+        // People read what the answer cites; if it cites nothing, what nodes below do.
+        if node.is_none() && all.counts.total > 0 {
+            let of_answer = all.claims.first().map(|first| first.node_id);
+            shown.retain(|claim| Some(claim.node_id) == of_answer);
         }
         print(out, &all.claims, &shown)?;
         if shown.is_empty() && all.counts.total > 0 {
@@ -108,7 +113,7 @@ impl Stale {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let client = context.connect().await?;
         let run = client.find_run(&self.run).await?;
-        let all = fetch(&client, run, true).await?;
+        let all = fetch(&client, run, None, true).await?;
         let stale: Vec<&Claim> = all.claims.iter().filter(|claim| claim.stale).collect();
         let out = &context.out;
         if out.is_json() {
@@ -118,7 +123,10 @@ impl Stale {
         } else if stale.is_empty() {
             out.note("every passage that the run cites is still there");
         } else {
-            print(out, &all.claims, &stale)?;
+            let below: HashSet<u64> = stale.iter().flat_map(|claim| claim.rests_on.iter().copied()).collect();
+            let top: Vec<&Claim> =
+                stale.iter().filter(|claim| !below.contains(&claim.index)).copied().collect();
+            print(out, &all.claims, &top)?;
             out.line("")?;
             out.line("A fork would have to redo:")?;
             for node in &all.redo {
@@ -129,72 +137,89 @@ impl Stale {
     }
 }
 
-/// Prints claims below the titles of their artifacts, each with its source.
+/// Prints each passage that the claims rest on once, with the way to it. A claim is printed if it is not the quote.
 fn print(out: &Output, all: &[Claim], shown: &[&Claim]) -> Result<(), CliError> {
     let by_index: HashMap<u64, &Claim> = all.iter().map(|claim| (claim.index, claim)).collect();
-    let (mut artifact, mut told) = (None, HashSet::new());
+    let (mut told, mut seen, mut above) = (HashSet::new(), HashSet::new(), "");
     for claim in shown {
-        if artifact.replace(claim.artifact_id) != Some(claim.artifact_id) {
-            let title = out.palette().paint(Paint::Bold, &one_line(&claim.artifact_title));
-            out.line(format!("{title}  node {}", claim.node_id))?;
+        let (mut open, mut passages) = (vec![(*claim, Vec::new())], Vec::new());
+        let mut quote = "";
+        while let Some((at, way)) = open.pop() {
+            let below: Vec<&Claim> =
+                at.rests_on.iter().filter_map(|link| by_index.get(link).copied()).collect();
+            let citation = &at.citation;
+            if below.is_empty() {
+                let place = citation.passage.as_ref().map(|passage| (passage.offset, passage.bytes));
+                quote = if quote.is_empty() { &citation.quote } else { quote };
+                if told.insert((citation.document_id, place, place.is_none().then_some(&citation.quote))) {
+                    passages.push((at, way));
+                }
+            } else if seen.insert(at.index) {
+                for link in below.into_iter().rev() {
+                    let title = one_line(&link.artifact_title);
+                    open.push((link, way.iter().cloned().chain([title]).collect()));
+                }
+            }
         }
-        let sign = match (claim.citation.verdict, claim.stale) {
-            (Verdict::Verified, false) => out.palette().paint(Paint::Good, "✓"),
-            (Verdict::Verified, true) => out.palette().paint(Paint::Warn, "~"),
-            (Verdict::NotFound, _) => out.palette().paint(Paint::Bad, "✗"),
-            _ => out.palette().paint(Paint::Warn, "?"),
-        };
-        out.line(format!("  {sign} {}", one_line(&claim.citation.claim)))?;
-        source(out, claim, &by_index, 6, &mut told)?;
+        let said = claim.citation.claim.as_str();
+        if words(said) != words(quote) && std::mem::replace(&mut above, said) != said {
+            let known = if passages.is_empty() { " (see above)" } else { "" };
+            out.line(format!("{}{}", one_line(said), out.palette().paint(Paint::Dim, known)))?;
+        }
+        passages.iter().try_for_each(|(at, way)| passage(out, at, way))?;
     }
     Ok(())
 }
 
-/// Prints what a claim rests on, indented by so many columns, down to the sources. What is below a claim is printed
-/// once; a chain that is long is cut.
-fn source(
-    out: &Output,
-    claim: &Claim,
-    by_index: &HashMap<u64, &Claim>,
-    indent: usize,
-    told: &mut HashSet<u64>,
-) -> Result<(), CliError> {
-    const DEEPEST: usize = 40;
-    let pad = " ".repeat(indent);
-    let title = match claim.source_title.as_str() {
-        "" if claim.citation.document_id == DocumentId::NONE => "no document".to_owned(),
-        "" => claim.citation.document_id.to_string(),
-        title => one_line(title),
+/// Prints a passage, its source, and the artifacts that lead to it.
+fn passage(out: &Output, claim: &Claim, way: &[String]) -> Result<(), CliError> {
+    let citation = &claim.citation;
+    let sign = match (citation.verdict, claim.stale) {
+        (Verdict::Verified, false) => out.palette().paint(Paint::Good, "✓"),
+        (Verdict::Verified, true) => out.palette().paint(Paint::Warn, "~"),
+        (Verdict::NotFound, _) => out.palette().paint(Paint::Bad, "✗"),
+        _ => out.palette().paint(Paint::Warn, "?"),
     };
-    let place = claim.citation.passage.as_ref().map(|passage| match passage.place.as_str() {
-        "" => format!(" at byte {}", passage.offset),
-        place => format!(", {}", one_line(place)),
-    });
-    let said = match (claim.citation.verdict, claim.source) {
-        (Verdict::Verified, Some("changed")) => ", which has changed there".to_owned(),
-        (Verdict::Verified, Some("gone")) => ", which is gone".to_owned(),
-        (Verdict::Verified, _) => String::new(),
-        (Verdict::NotFound, _) => format!(": doubted, {}", Verdict::NotFound.reason()),
-        (verdict, _) => format!(": not checked, {}", verdict.reason()),
+    // What was removed has the name that it had.
+    let names = [&citation.source_path, &claim.source_title, &citation.source_title];
+    let mut said = match names.into_iter().find(|name| !name.is_empty()) {
+        Some(name) => format!(" — {}", one_line(name)),
+        None if citation.document_id == DocumentId::NONE => String::new(),
+        None => format!(" — {}", citation.document_id),
     };
-    let quote = one_line(&claim.citation.quote);
-    out.line(
-        out.palette()
-            .paint(Paint::Dim, &format!("{pad}“{quote}” — {title}{}{said}", place.unwrap_or_default())),
-    )?;
-    if !claim.rests_on.is_empty() && !told.insert(claim.index) {
-        return out.line(out.palette().paint(Paint::Dim, &format!("{pad}  (see above)")));
+    if let Some(passage) = &citation.passage {
+        let heading = Some(&passage.heading).filter(|heading| !heading.is_empty());
+        said.extend(heading.map(|heading| format!(" › {}", one_line(heading))));
+        let place = Some(&passage.place).filter(|place| !place.is_empty());
+        said.extend(place.map(|place| format!(", {}", one_line(place))));
+        said.push_str(if passage.omitted > 0 { ", with words left out" } else { "" });
     }
-    for link in &claim.rests_on {
-        if let Some(below) = by_index.get(link).filter(|_| indent < DEEPEST) {
-            source(out, below, by_index, indent + 2, told)?;
-        }
+    match (citation.verdict, claim.source) {
+        (Verdict::Verified, Some("changed")) => said.push_str(", which has changed there"),
+        (Verdict::Verified, Some("gone")) => said.push_str(", which is gone"),
+        (Verdict::Verified, _) => {}
+        (Verdict::NotFound, _) => said.push_str(&format!(": not found, {}", citation.reason())),
+        _ => said.push_str(&format!(": not checked, {}", citation.reason())),
     }
-    Ok(())
+    if !way.is_empty() {
+        said.push_str(&format!(" (via “{}”)", way.join("”, “")));
+    }
+    let quote = one_line(&citation.quote);
+    out.line(format!("  {sign} “{quote}”{}", out.palette().paint(Paint::Dim, &said)))
 }
 
-/// All citations of a run.
-async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claims, CliError> {
+/// What a text says, whatever stands between its words.
+fn words(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// All citations of a run, with the counts of its answer or of one node.
+async fn fetch(
+    client: &Client,
+    run: RunId,
+    node: Option<NodeId>,
+    check_sources: bool,
+) -> Result<Claims, CliError> {
     let (counts, not_verified) = (CitationCounts::default(), None);
     let mut all = Claims { claims: Vec::new(), counts, not_verified, redo: Vec::new() };
     let mut page_token = String::new();
@@ -226,9 +251,15 @@ async fn fetch(client: &Client, run: RunId, check_sources: bool) -> Result<Claim
         all.redo.extend(Vec::<NodeId>::from_wire(page.redo_node_ids)?);
         page_token = page.next_page_token;
         if page_token.is_empty() {
-            return Ok(all);
+            break;
         }
     }
+    if let Some(node) = node {
+        let (run_id, node_id) = (run.to_wire(), node.to_wire());
+        let message = pb::ListCitationsRequest { run_id, node_id, page_size: 1, ..Default::default() };
+        all.counts = Wire::from_wire(client.ask(message).await?.counts.unwrap_or_default())?;
+    }
+    Ok(all)
 }
 
 fn source_state(state: pb::SourceState) -> Option<&'static str> {

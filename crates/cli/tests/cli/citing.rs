@@ -22,16 +22,23 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     let passage = &claims[4]["passage"];
     assert_eq!((passage["offset"].as_u64(), passage["bytes"].as_u64()), (Some(9), Some(54)));
     let shown = stdout(&succeeded(run(server, &["cite", "@latest"])));
-    assert!(shown.contains("✓ Claim 1 of Result of s0.") && shown.contains("— Tides at byte 9"), "{shown}");
+    // The claims of the answer, each with its passage; the true ones have the same.
+    let passage = "  ✓ “Spring tides come twice a month, at new and full moon.” — tides.md › Tides (via “Result of s0”)";
+    assert_eq!(shown.lines().filter(|line| *line == passage).count(), 1, "{shown}");
+    assert_eq!(shown.matches("Spring tides").count(), 1, "{shown}");
+    assert!(shown.contains(" (see above)\n"), "{shown}");
     let shown = stdout(&succeeded(run(server, &["cite", "@latest", "--unverified"])));
     assert!(
-        shown.contains("doubted, the document does not contain these words") && !shown.contains('✓'),
+        shown.contains("not found, the document does not contain these words") && !shown.contains('✓'),
         "{shown}"
     );
     assert!(
         stderr(&succeeded(run(server, &["cite", "@latest"])))
-            .contains("6 statements supported, 6 doubted, 0 not checked")
+            .contains("Statements: 2 with quotes found in their sources, 2 with quotes not found")
     );
+    let shown = stdout(&succeeded(run(server, &["result", "@latest"])));
+    let counts = "*Statements: 2 with quotes found in their sources, 2 with quotes not found*\n\n# ";
+    assert!(shown.starts_with(counts), "{shown}");
     let output = succeeded(run(server, &["stale", "@latest"]));
     assert!(stderr(&output).contains("every passage that the run cites is still there"));
 
@@ -45,6 +52,11 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     // Two of each child, and two of the root that rest on them.
     assert_eq!(found["claims"].as_array().unwrap().len(), 6);
     assert_eq!(found["redoNodeIds"].as_array().unwrap().len(), 3);
+    // What is gone has the name that it had.
+    std::fs::remove_file(&file).unwrap();
+    succeeded(run(server, &["import", folder.path().to_str().unwrap(), "--project", "tides", "--prune"]));
+    let shown = stdout(&run(server, &["stale", "@latest"]));
+    assert!(shown.contains(" — tides.md › Tides, which is gone"), "{shown}");
     assert_eq!(dev.terminate(), 0);
 }
 

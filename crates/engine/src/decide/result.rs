@@ -147,7 +147,7 @@ impl Decider<'_> {
                 self.create_document(document, place);
             }
             if !artifact.citations.is_empty() || artifact.uncited.is_some() {
-                let counts = CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0), None);
+                let counts = CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0));
                 self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations, counts });
             }
         }

@@ -525,13 +525,9 @@ impl World {
             AggregatorNext { should_replan, replan_reason: should_replan.then(|| "more is needed".into()) };
         let mut output = AggregatorOutput { next, ..aggregator_output(&input.call.title) };
         if self.plan.verify {
-            output.artifacts[0].citations.push(Citation {
-                claim: "found".into(),
-                quote: "it is there".into(),
-                document_id: DocumentId::workspace(self.run_id),
-                verdict: Verdict::NotFound,
-                passage: None,
-            });
+            let source = DocumentId::workspace(self.run_id);
+            let citation = Citation::unchecked("found".into(), "it is there".into(), source);
+            output.artifacts[0].citations.push(citation);
         }
         output
     }

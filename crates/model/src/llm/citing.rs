@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use genai::chat::ChatMessage;
-use tree_agent_contract::citation::{PlainText, footnote_mark};
+use tree_agent_contract::citation::footnote_mark;
 use tree_agent_contract::role::{ArtifactDraft, RoleError};
 use tree_agent_contract::text::one_line;
-use tree_agent_contract::{Citation, Verdict, limits};
+use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
+use tree_agent_retrieval::Quote;
 
 use super::ask::{Call, Target};
 use super::delivery::{Conversation, size_of};
@@ -67,7 +68,7 @@ fn failed<'a>(artifacts: &'a [ArtifactDraft], numbers: &[Vec<String>]) -> BTreeM
 fn is_fault_of_claim(citation: &Citation) -> bool {
     match citation.verdict {
         Verdict::NoClaim => true,
-        Verdict::TooShort => PlainText::of(&citation.claim).letters() < limits::QUOTE_CHARS,
+        Verdict::TooShort => Quote::of(&citation.claim).letters() < limits::QUOTE_CHARS,
         _ => false,
     }
 }
@@ -97,15 +98,15 @@ impl Call<'_> {
             numbers = read(artifacts);
             cite::check(artifacts, self.io).await?;
         }
-        let mut verdicts: BTreeMap<usize, BTreeMap<String, Verdict>> = BTreeMap::new();
+        let mut verdicts: BTreeMap<usize, BTreeMap<String, &'static str>> = BTreeMap::new();
         for (place, citation) in failed(artifacts, &numbers) {
             if let Place::Note(i, number) = place {
-                verdicts.entry(i).or_default().insert(number, citation.verdict);
+                verdicts.entry(i).or_default().insert(number, citation.reason());
             }
         }
         for (i, verdicts) in verdicts {
             if let Some(markdown) = &mut artifacts[i].document_markdown {
-                *markdown = footnotes::with_verdicts(markdown, &verdicts);
+                *markdown = footnotes::with_verdicts(markdown, &verdicts, self.io.language());
             }
         }
         Ok(())
@@ -129,9 +130,12 @@ impl Call<'_> {
             .map(|(n, citation)| FailedCitation {
                 number: n + 1,
                 claim: one_line(&citation.claim),
-                document_id: citation.document_id.to_string(),
+                document_id: match citation.document_id {
+                    DocumentId::NONE => "none".to_owned(),
+                    id => id.to_string(),
+                },
                 quote: one_line(&citation.quote),
-                why: citation.verdict.reason(),
+                why: citation.reason(),
             })
             .collect();
         let demand = CitationsPrompt { failed: &shown }.render()?;
@@ -183,17 +187,15 @@ impl Call<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tree_agent_contract::DocumentId;
     use tree_agent_contract::role::DraftType;
 
     use super::*;
-    use crate::cite::unchecked;
 
     #[test]
     fn a_footnote_fails_if_none_of_its_citations_holds_and_only_its_source_is_mended() {
         let of = |claim: &str, verdict| Citation {
             verdict,
-            ..unchecked(claim.into(), "a quote".into(), DocumentId::derive(&[b"source"]))
+            ..Citation::unchecked(claim.into(), "a quote".into(), DocumentId::derive(&[b"source"]))
         };
         let all = [
             // One holds, before or behind others.

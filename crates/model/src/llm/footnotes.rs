@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tree_agent_contract::language::{LANGUAGES, Sentence, translate};
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 
-use crate::cite::unchecked;
 use crate::claims::Claims;
 
 /// What a citation quotes if its footnote is missing or says nothing. It is in no document.
@@ -53,12 +53,15 @@ impl Source {
 /// are quoted may look like one.
 fn without_remark(text: &str) -> &str {
     let text = text.trim_end();
-    let without = |verdict: &Verdict| text.strip_suffix(&remark(*verdict));
-    Verdict::ALL.iter().find_map(without).map_or(text, str::trim_end)
+    let reasons = Verdict::ALL.iter().map(|verdict| verdict.reason()).chain([Sentence::NoneNamed.english()]);
+    let languages = LANGUAGES.iter().map(|language| language.code);
+    let mut remarks = reasons.flat_map(|why| languages.clone().map(move |language| remark(why, language)));
+    remarks.find_map(|remark| text.strip_suffix(&remark)).map_or(text, str::trim_end)
 }
 
-fn remark(verdict: Verdict) -> String {
-    format!("(unverified: {})", verdict.reason())
+/// `why`, which is a sentence of the table, in the language of the run.
+fn remark(why: &str, language: &str) -> String {
+    Sentence::Unverified.of(language, &[translate(language, why)])
 }
 
 /// The beginning of `text` in at most `max` bytes. It ends behind a word where it can: half a word is found nowhere.
@@ -99,7 +102,7 @@ pub(super) fn citations(markdown: &str) -> Vec<Cited> {
             let text = whole_words(&claim.text, limits::CLAIM_BYTES);
             // A mark may stand alone.
             let text = if text.is_empty() { "(no words)" } else { text };
-            let citation = unchecked(text.to_owned(), source.quote, source.document_id);
+            let citation = Citation::unchecked(text.to_owned(), source.quote, source.document_id);
             cited.push(Cited { number: number.to_owned(), citation });
         }
     }
@@ -111,10 +114,15 @@ pub(super) fn with_sources(markdown: &str, sources: &BTreeMap<String, Source>) -
     with_lines(markdown, |number, _| sources.get(number).map(|source| source.line(number)), sources.keys())
 }
 
-/// The document in which footnotes say why none of their citations holds, by the number of the footnote.
-pub(super) fn with_verdicts(markdown: &str, verdicts: &BTreeMap<String, Verdict>) -> String {
+/// The document in which footnotes say why none of their citations holds, in the language of the run. `verdicts`: the
+/// reason, by the number of the footnote.
+pub(super) fn with_verdicts(
+    markdown: &str,
+    verdicts: &BTreeMap<String, &'static str>,
+    language: &str,
+) -> String {
     let line = |number: &str, known: &str| {
-        let remark = remark(*verdicts.get(number)?);
+        let remark = remark(verdicts.get(number)?, language);
         Some(match known {
             "" => format!("[^{number}]: {remark}"),
             known => format!("{} {remark}", without_remark(known)),
@@ -208,8 +216,8 @@ mod tests {
         let text = format!("It has 12 arches.[^1]\n\n[^1]: {ID} \"first\"\n[^1]: {ID} \"second\"\n");
         let quotes: Vec<_> = citations(&text).into_iter().map(|c| c.citation.quote).collect();
         assert_eq!(quotes, ["first"]);
-        let verdicts = BTreeMap::from([("1".to_owned(), Verdict::NoSource)]);
-        let told = with_verdicts(&text, &verdicts);
+        let verdicts = BTreeMap::from([("1".to_owned(), Verdict::NoSource.reason())]);
+        let told = with_verdicts(&text, &verdicts, "en");
         assert!(told.contains("\"first\" (unverified: "), "{told}");
         assert!(told.ends_with(&format!("[^1]: {ID} \"second\"\n")), "{told}");
         let source = Source { document_id: ID.parse().unwrap(), quote: "third".into() };
@@ -247,15 +255,21 @@ mod tests {
                 "One is here.[^1] Two is there.[^2]\n\n[^1]: {ID} \"b\"\n[^3]: {ID} \"c\"\n\nEnd.\n\n[^2]: {ID} \"d\"\n"
             )
         );
-        let verdicts = BTreeMap::from([("1".to_owned(), Verdict::NotFound)]);
-        let told = with_verdicts(&other, &verdicts);
+        let verdicts = BTreeMap::from([("1".to_owned(), Verdict::NotFound.reason())]);
+        let told = with_verdicts(&other, &verdicts, "fr");
         assert!(told.contains(&format!(
             "[^1]: {ID} \"b\" (unverified: the document does not contain these words)\n"
         )));
-        assert_eq!(with_verdicts(&told, &verdicts), told);
+        assert_eq!(with_verdicts(&told, &verdicts, "en"), told);
         let bare = format!("One is here.[^1]\n\n[^1]: {ID}: no (unverified: mark)\n");
-        let told = with_verdicts(&bare, &verdicts);
+        let german = with_verdicts(&other, &verdicts, "de");
+        let remark = "(nicht belegt: das Dokument enthält diese Worte nicht)";
+        assert!(german.contains(&format!("[^1]: {ID} \"b\" {remark}\n")), "{german}");
+        assert_eq!(with_verdicts(&german, &verdicts, "de"), german);
+        assert_eq!(with_verdicts(&german, &verdicts, "en"), told, "both remarks are known");
+        assert_eq!(Source::of(&format!("{ID} \"b\" {remark}")).quote, "b");
+        let told = with_verdicts(&bare, &verdicts, "");
         assert!(told.contains("no (unverified: mark) (unverified: the document does not"), "{told}");
-        assert_eq!(with_verdicts(&told, &verdicts), told);
+        assert_eq!(with_verdicts(&told, &verdicts, "en"), told);
     }
 }

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, ParentHintDraft, ResultDraft};
 use tree_agent_contract::text::{count, prefix};
 use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
+use tree_agent_retrieval::Quote as Quoted;
 
 use super::read::Quote;
 use super::{MODEL, short};
-use crate::cite::unchecked;
 
 /// Label of the JSON artifact.
 const QUOTES: &str = "quotes";
@@ -159,13 +158,13 @@ impl Answer {
             let cut = prefix(&quote.text, limits::CLAIM_BYTES - ESCAPES);
             let cut = if cut.len() < quote.text.len() { cut.rsplit_once('\n')?.0 } else { cut };
             let claim = if quote.is_verbatim { cut.to_owned() } else { without_notes(cut) };
-            let tells = PlainText::of(&claim).letters() >= limits::QUOTE_CHARS;
+            let tells = Quoted::of(&claim).letters() >= limits::QUOTE_CHARS;
             // The document of a child says it as this one does.
             let (id, words) = match self.held.get(at) {
                 Some(document) => (*document, claim.clone()),
                 None => (quote.document_id, cut.to_owned()),
             };
-            (tells && claim.len() <= limits::CLAIM_BYTES).then(|| unchecked(claim, words, id))
+            (tells && claim.len() <= limits::CLAIM_BYTES).then(|| Citation::unchecked(claim, words, id))
         };
         self.quotes.iter().enumerate().filter_map(of).take(limits::CITATIONS).collect()
     }

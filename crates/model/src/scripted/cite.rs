@@ -1,11 +1,10 @@
 //! Citations of a script: true and false ones by turns.
 
 use serde_json::Map;
-use tree_agent_contract::DocumentId;
 use tree_agent_contract::role::{AggregateInput, ArtifactDraft};
 use tree_agent_contract::text::prefix;
+use tree_agent_contract::{Citation, DocumentId};
 
-use crate::cite::unchecked;
 use crate::io::RoleIo;
 
 /// Lets a document make `count` claims about the first document of the context, or about the one that `about` names.
@@ -35,7 +34,7 @@ pub(super) async fn cite(
                 _ => format!("not {n}: {}", prefix(line, 200)),
             };
             let quote = if quote.is_empty() { "no such text".to_owned() } else { quote };
-            artifact.citations.push(unchecked(
+            artifact.citations.push(Citation::unchecked(
                 claim,
                 quote,
                 id.unwrap_or_else(|| DocumentId::derive(&[b"none"])),

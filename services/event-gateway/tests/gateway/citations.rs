@@ -2,7 +2,6 @@
 
 use crate::common::{Gateway, Log, field};
 use tonic::Code;
-use tree_agent_contract::citation::PlainText;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentOp, DocumentProps};
 use tree_agent_contract::event::{ArtifactCited, ArtifactCreated, NodeCreated};
 use tree_agent_contract::result::ArtifactType;
@@ -11,6 +10,7 @@ use tree_agent_contract::{
 };
 use tree_agent_event_gateway::Config;
 use tree_agent_proto::v1 as pb;
+use tree_agent_retrieval::Visible;
 use tree_agent_store::Projection;
 
 const SOURCE: &str = "The moon pulls. Spring tides come twice a month. Neap tides are low.";
@@ -28,8 +28,8 @@ async fn import(gateway: &Gateway, project: &pb::Project, path: &str, body: &str
 }
 
 fn cite(claim: &str, quote: &str, document_id: DocumentId, source: &str) -> Citation {
-    let (verdict, passage) = Citation::judge(quote, source, &PlainText::of(source));
-    Citation { claim: claim.into(), quote: quote.into(), document_id, verdict, passage }
+    let (verdict, passage) = Visible::of("", source).judge(quote);
+    Citation { verdict, passage, ..Citation::unchecked(claim.into(), quote.into(), document_id) }
 }
 
 /// Records that a node returned an artifact with this text and these citations. The document of the artifact.
@@ -61,7 +61,7 @@ async fn returns(log: &mut Log, node: NodeId, text: &str, citations: Vec<Citatio
     };
     let root = NodeId::root(log.run);
     let parent = (node != root).then_some(root);
-    let counts = CitationCounts::of(&citations, 0, None);
+    let counts = CitationCounts::of(&citations, 0);
     let bodies: [EventBody; 2] = [created.into(), ArtifactCited { artifact_id, citations, counts }.into()];
     let bodies = bodies.into_iter().map(|body| (node, parent, body)).collect();
     log.record(bodies, Projection::default(), vec![DocumentOp::Create(document)]).await;
@@ -125,10 +125,12 @@ async fn claims_are_followed_to_their_sources_and_to_what_has_changed_there() {
         }
     };
     let (claims, page) = list(false, String::new(), 0).await;
-    let counts = |total, supported, doubted| {
-        Some(pb::CitationCounts { total, supported, doubted, ..Default::default() })
+    let counts = |total, found, not_found| {
+        let doubted = not_found;
+        Some(pb::CitationCounts { total, found, not_found, doubted, ..Default::default() })
     };
-    assert_eq!(page.counts, counts(7, 6, 1));
+    // Those of the answer, whatever nodes below cite.
+    assert_eq!(page.counts, counts(3, 3, 0));
     assert_eq!((page.seq, page.redo_node_ids.len()), (log.head, 0));
     let seen: Vec<_> =
         claims.iter().map(|one| (one.node_id.as_str(), one.index, one.of_run, &one.rests_on[..])).collect();

@@ -20,8 +20,10 @@ export function checkWords(counts: Counts | undefined, verification: Verificatio
   const said: string[] = [];
   if (failed !== undefined) said.push(`Nobody has checked this answer as a whole: ${whyWords(failed)}.`);
   if (counts === undefined) return said;
-  if (counts.doubted > 0)
-    said.push(`${count(counts.doubted, 'statement is', 'statements are')} doubted, and underlined in the text.`);
+  if (counts.notFound > 0) {
+    const what = count(counts.notFound, 'statement has quotes', 'statements have quotes');
+    said.push(`${what} that were not found in their sources; underlined in the text.`);
+  }
   if (counts.notChecked > 0) {
     const why = (counts.reasons ?? []).map(whyWords).join('; ');
     said.push(

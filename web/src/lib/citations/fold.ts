@@ -1,5 +1,5 @@
-// Finds words in a text although white space and typographic characters differ, as the check of citations does
-// (`crates/contract/src/citation/quote.rs`). Every search takes time linear in both lengths.
+// Finds words in a text although white space and typographic characters differ: claims in an answer, and quotes that
+// have moved. The check of citations sees more (`crates/retrieval/src/quote.rs`). Takes time linear in both lengths.
 
 /** A text with one space for any white space and plain quotation marks, and where its characters come from. */
 export interface Folded {

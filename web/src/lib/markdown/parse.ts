@@ -23,7 +23,7 @@ const LABEL = /^ {0,3}\[\^[^\]]*\]:[ \t]*/;
 const INDENT = /\n(?: {2,4}|\t)/g;
 const QUOTATION = /["\u201c-\u201f\u00ab\u00bb]/;
 /** What the role service adds at the end of a footnote whose citations do not hold. */
-const REMARK = /\(unverified: [^()"\u201c-\u201f\u00ab\u00bb]*\)\s*$/;
+const REMARK = /\((?:unverified|nicht belegt): [^()"\u201c-\u201f\u00ab\u00bb]*\)\s*$/;
 
 const extensions = [gfm()];
 // Without the transforms, which make nodes that have no position. The tokenizer finds addresses anyway.

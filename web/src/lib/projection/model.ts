@@ -146,13 +146,15 @@ export interface Artifact {
   title: string;
   isPrimary: boolean;
   jsonPayload?: unknown;
-  /** How many of its statements are supported, if they are counted. */
+  /** What the check of quotes found in its statements, if they are counted. */
   citations?: Counts;
 }
 
-/** How many citations there are, and how many statements are supported, doubted or not checked. */
+/** How many citations there are, and of how many statements the quotes were found, not found or not checked. */
 export interface Counts {
   total: number;
+  found: number;
+  notFound: number;
   supported: number;
   doubted: number;
   notChecked: number;

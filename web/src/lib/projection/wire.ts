@@ -132,6 +132,8 @@ export function counts(c: CitationCounts, known?: Counts): Counts {
   const reasons = [...new Set([...(known?.reasons ?? []), ...c.reasons])];
   return tidy<Counts>({
     total: Number(c.total) + (known?.total ?? 0),
+    found: Number(c.found) + (known?.found ?? 0),
+    notFound: Number(c.notFound) + (known?.notFound ?? 0),
     supported: Number(c.supported) + (known?.supported ?? 0),
     doubted: Number(c.doubted) + (known?.doubted ?? 0),
     notChecked: Number(c.notChecked) + (known?.notChecked ?? 0),

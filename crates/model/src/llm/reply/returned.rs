@@ -7,7 +7,6 @@ use tree_agent_contract::role::{ArtifactDraft, CallContext, DraftType, ParentHin
 use tree_agent_contract::{Citation, HintType, ResultKind, SuccessAssessment, limits};
 
 use super::{cut, line};
-use crate::cite::unchecked;
 use crate::llm::footnotes::Source;
 
 /// Bytes of a label, with room for a number.
@@ -241,7 +240,7 @@ impl CitationReply {
     fn citation(self) -> Citation {
         let source = Source::of(&format!("{} \"{}\"", self.document_id, self.quote));
         let claim = if self.claim.trim().is_empty() { "(no claim)" } else { self.claim.trim() };
-        unchecked(cut(claim, limits::CLAIM_BYTES), source.quote, source.document_id)
+        Citation::unchecked(cut(claim, limits::CLAIM_BYTES), source.quote, source.document_id)
     }
 }
 
