@@ -40,7 +40,7 @@ pub(crate) enum Style {
 
 /// Shows each part of `markdown`, which may hold HTML, and the bytes that it comes from. Marks and addresses of links,
 /// comments and scripts are no part. A tag that HTML does not know is text.
-pub(crate) fn read<'a>(markdown: &'a str, show: impl FnMut(Part<'_>, Range<usize>)) {
+pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH

@@ -37,7 +37,8 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
             .contains("Statements: 2 with quotes found in their sources, 2 with quotes not found")
     );
     let shown = stdout(&succeeded(run(server, &["result", "@latest"])));
-    let counts = "*Statements: 2 with quotes found in their sources, 2 with quotes not found*\n\n# ";
+    let counts =
+        "*Statements: 2 with quotes found in their sources, 2 with quotes not found*\n\nResult of cite";
     assert!(shown.starts_with(counts), "{shown}");
     let output = succeeded(run(server, &["stale", "@latest"]));
     assert!(stderr(&output).contains("every passage that the run cites is still there"));
@@ -53,7 +54,7 @@ fn claims_are_listed_with_their_sources_and_stale_ones_are_found() {
     assert_eq!(found["claims"].as_array().unwrap().len(), 6);
     assert_eq!(found["redoNodeIds"].as_array().unwrap().len(), 3);
     // What is gone has the name that it had.
-    std::fs::remove_file(&file).unwrap();
+    std::fs::rename(&file, folder.path().join("other.md")).unwrap();
     succeeded(run(server, &["import", folder.path().to_str().unwrap(), "--project", "tides", "--prune"]));
     let shown = stdout(&run(server, &["stale", "@latest"]));
     assert!(shown.contains(" — tides.md › Tides, which is gone"), "{shown}");

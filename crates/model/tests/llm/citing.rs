@@ -89,7 +89,7 @@ async fn what_does_not_hold_is_repaired_once_and_then_marked() {
     assert_eq!(purposes, ["aggregate", "aggregate (document)", "aggregate (citations)"]);
     let demand = asked[2].last();
     assert!(demand.contains("1. the document does not contain these words"), "{demand}");
-    assert!(demand.contains("3. there is no document with this document_id"), "{demand}");
+    assert!(demand.contains("3. no source is named"), "{demand}");
     assert!(demand.contains("has 2 locks") && demand.contains("It has three towers."), "{demand}");
     let artifact = &output.artifacts[0];
     let verdicts: Vec<_> = artifact.citations.iter().map(|c| (c.quote.as_str(), c.verdict)).collect();
@@ -107,7 +107,7 @@ async fn what_does_not_hold_is_repaired_once_and_then_marked() {
         format!("[^1]: {id} \"has two locks\"\n"),
         format!("[^2]: {id} \"three towers\" (unverified: the document does not contain these words)\n"),
         format!("[^3]: {id} \"is never closed\" (unverified: the document does not contain these words)\n"),
-        "[^4]: (unverified: there is no document with this document_id)\n".to_owned(),
+        "[^4]: (unverified: no source is named)\n".to_owned(),
     ] {
         assert!(told.contains(&line), "{line}{told}");
     }
