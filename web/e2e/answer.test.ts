@@ -92,7 +92,8 @@ function cite(n: number, claim: string, quote: string, source: MockDocument | st
 describe('the answer of a run', () => {
   it('leads from its pills to the marked passage of the source and back, by mouse and keyboard', QUICK, async () => {
     // Its own marks are text.
-    const tides = 'The **tide** turns twice\na day in `Fundy`, linkgit:git-tide[1], and rises[^2] sixteen metres there.';
+    const tides =
+      'The **tide** turns twice\na day in `Fundy`, linkgit:git-tide[1], and rises[^2] sixteen metres there.';
     await writeFile(join(notes, 'tides.md'), `# Tides\n\n## In bays\n\n${tides}\n\n## Elsewhere\n\nNot so high.\n`);
     await writeFile(join(notes, 'moon.md'), '# Moon\n\nThe moon pulls the tide, and the tide follows the moon.\n');
     await gateway.cli('import', notes, '--project', 'Coast');

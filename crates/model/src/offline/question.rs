@@ -65,8 +65,8 @@ pub(super) fn subject(question: &str) -> String {
     if terms(&subject).is_empty() { question.to_owned() } else { subject }
 }
 
-/// What is searched for beside the whole `question`: each clause, and each side of a clause that compares. A clause that
-/// speaks of what another one names says nothing alone.
+/// What is searched for beside the whole `question`: each clause, and each side of a clause that compares. A clause
+/// that speaks of what another one names says nothing alone.
 pub(super) fn parts(question: &str) -> Vec<String> {
     let mut clauses = clauses(question);
     clauses.retain(|clause| !clause.split_whitespace().any(|word| is_of(POINTING, &word.to_lowercase())));
