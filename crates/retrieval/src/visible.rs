@@ -63,8 +63,8 @@ pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
                 Tag::TableCell => reader.divide(CELL, range),
                 Tag::Item => reader.divide(ITEM, range),
                 Tag::Emphasis => reader.mark(range.start..range.start + 1),
-                Tag::Strong | Tag::Strikethrough => reader.mark(range.start..range.start + 2),
-                Tag::Link { .. } | Tag::Image { .. } | Tag::TableHead => {}
+                Tag::Strong => reader.mark(range.start..range.start + 2),
+                Tag::Link { .. } | Tag::Image { .. } | Tag::Strikethrough | Tag::TableHead => {}
                 Tag::HtmlBlock => {
                     reader.divide(BLOCK, range.clone());
                     reader.html(range);
@@ -78,7 +78,7 @@ pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
             Event::End(tag) => match tag {
                 TagEnd::Table => reader.divide(TABLE, range.end..range.end),
                 TagEnd::Emphasis => reader.mark(range.end - 1..range.end),
-                TagEnd::Strong | TagEnd::Strikethrough => reader.mark(range.end - 2..range.end),
+                TagEnd::Strong => reader.mark(range.end - 2..range.end),
                 TagEnd::CodeBlock | TagEnd::MetadataBlock(_) => code -= 1,
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item => reader.style = Style::Plain,
                 _ => {}

@@ -483,8 +483,8 @@ proptest! {
 
     #[test]
     fn any_two_texts_can_be_compared(
-        quote in "[ -~‘’“”–…\u{ad}\n]{0,12}",
-        text in "[ -~‘’“”–…\u{ad}\n]{0,60}(\\[\\^1\\])?[ -~]{0,9}",
+        quote in "([ -~‘’“”–…\u{ad}\n]|\\PC|<su[bp]>|[0-9]\\. ){0,12}",
+        text in "([ -~‘’“”–…\u{ad}\n]|\\PC|&amp;|</?su[bp]>|<t[dr]>|\n\n[-|>#] |-\n){0,40}(\\[\\^1\\])?[ -~]{0,9}",
     ) {
         if let Some(found) = Visible::of("", &text).find(&Quote::of(&quote)) {
             prop_assert!(text.get(found.range).is_some());
