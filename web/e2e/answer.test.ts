@@ -174,7 +174,9 @@ describe('the answer of a run', () => {
     cite(100, 'It is far.', 'It is gone.', uuid(999));
     const page = await open(browser, url);
     await page.getByTestId('answer-facts').getByText('1 of 2 quotes found · 1 source').waitFor();
-    await page.getByText('1 statement is doubted, and underlined in the text.').waitFor();
+    await page
+      .getByText('1 statement has quotes that were not found in their sources; underlined in the text.')
+      .waitFor();
     expect(
       await page
         .locator('.md p')
