@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 # Variables that users set, such as `make demo DIR=~/notes OBJECTIVE='What did we decide?'`.
 DIR ?= .
-OBJECTIVE ?= Compare what happens when Postgres is down with what happens when Redis is down, and list the limits of a run and their defaults
+OBJECTIVE ?= How are the quotes of an answer checked, and what happens when Redis is down?
 STRATEGY ?= tree
 REPLICAS ?= 1
 QUESTIONS ?=

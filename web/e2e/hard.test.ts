@@ -152,7 +152,8 @@ describe('a search', () => {
 
 describe('an answer of a tool', () => {
   it('is shown whole, and says so if the run knew it', async () => {
-    const run = await gateway.run('What do the tides do at night?', 'offline', '--project', 'Hostile');
+    const parts = '1. What do the tides do at night?\n2. What do the tides do by day?';
+    const run = await gateway.run(parts, 'offline', '--project', 'Hostile');
     await ended(run);
     const lines = (await gateway.cli('events', run, '-o', 'jsonl'))
       .trim()

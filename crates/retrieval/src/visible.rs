@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{Token, Tokenizer};
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, CowStr, Event, Options, Parser, Tag, TagEnd};
 
 /// A line of a paragraph ends.
 pub(crate) const LINE: char = '\n';
@@ -48,7 +48,13 @@ pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut reader = Reader { markdown, show, style: Style::Plain, is_hidden: false };
     let mut code = 0_usize;
-    for (event, range) in Parser::new_ext(markdown, options).into_offset_iter() {
+    // The definition of a link may stand outside of a quote. A number in brackets is more likely a note.
+    let link = |link: BrokenLink<'_>| {
+        let is_note = link.reference.chars().all(char::is_numeric);
+        (!is_note).then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
+    };
+    let parser = Parser::new_with_broken_link_callback(markdown, options, Some(link));
+    for (event, range) in parser.into_offset_iter() {
         match event {
             Event::Text(text) if code > 0 => reader.text(&text, range, Style::Code),
             Event::Text(text) => reader.text(&text, range, reader.style),

@@ -26,12 +26,19 @@ pub(crate) fn render(markdown: &str, columns: usize, palette: Palette) -> String
     let columns = columns.min(COLUMNS);
     let text = many_lines(markdown).replace('\t', "    ");
     let laid_out = |text: &str, columns: usize| skin.text(text, Some(columns)).to_string();
-    let (mut out, mut block) = (String::new(), String::new());
+    let (mut out, mut block, mut is_code) = (String::new(), String::new(), false);
     // The library knows no blocks of several lines within a quotation, so what is quoted is laid out by itself.
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
-        let quoted = line.strip_prefix('>');
-        block.push_str(quoted.map_or(line, |line| line.strip_prefix(' ').unwrap_or(line)));
+        let quoted = line.strip_prefix('>').map(|line| line.strip_prefix(' ').unwrap_or(line));
+        is_code ^= quoted.is_some_and(|line| line.trim_start().starts_with("```"));
+        match quoted {
+            Some(line) if !is_code && goes_on(&block, line) => {
+                block.truncate(block.trim_end().len());
+                block.extend([" ", line.trim_start()]);
+            }
+            _ => block.push_str(quoted.unwrap_or(line)),
+        }
         block.push('\n');
         if lines.peek().is_none_or(|next| next.starts_with('>') != quoted.is_some()) {
             match quoted {
@@ -44,9 +51,26 @@ pub(crate) fn render(markdown: &str, columns: usize, palette: Palette) -> String
                 }
             }
             block.clear();
+            is_code = false;
         }
     }
     out
+}
+
+/// Whether `line` goes on with the paragraph at the end of `block`. The library takes every line for a paragraph.
+fn goes_on(block: &str, line: &str) -> bool {
+    const MARKS: [&str; 8] = ["#", "|", "```", "- ", "* ", "+ ", "[^", "<"];
+    let begins = |line: &str| {
+        let is_number = |(number, text): (&str, &str)| {
+            text.starts_with(' ') && number.len() < 4 && number.bytes().all(|b| b.is_ascii_digit())
+        };
+        MARKS.iter().any(|mark| line.starts_with(mark)) || line.split_once(['.', ')']).is_some_and(is_number)
+    };
+    let above = block.lines().next_back().unwrap_or_default();
+    let is_text = |line: &str| {
+        !line.trim().is_empty() && !["#", "|", "```", "<"].iter().any(|mark| line.starts_with(mark))
+    };
+    is_text(above) && !above.ends_with("  ") && is_text(line) && !begins(line.trim_start())
 }
 
 #[cfg(test)]
@@ -57,7 +81,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# A heading that is longer than the window is wide\n\nSome **bold** text with a \
-        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- one\n  - two\n\n> Quoted text that is long enough to be wrapped. [^1]\n>\n> ```\n> a  b\n> ```\n\n\
+        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- one\n  - two\n\n> Quoted **text** that\n> is long enough.\n> - one\n>   more\n> 2. two [^1]\n>\n> ```\n> a  b\n> ```\n\n\
         | service | what it owns |\n| --- | --- |\n| gateway | the only public door of them all |\n\n\
         ```sh\nmake cluster REPLICAS=2 # two of each\n```\n\nhostile \x1b[2J\u{9b}31m &#27;[31m &#x202e; \u{202e}\x07\n";
 

@@ -18,8 +18,6 @@ use crate::io::{RoleIo, failed};
 const PASSAGES: usize = 8;
 /// Passages that a reader reads first.
 const FIRST: usize = 3;
-/// So many hits of a part of a question speak of it.
-const NEAR: usize = 10;
 /// Hits of a search from which they are chosen.
 const HITS: usize = 20;
 /// Hits of a search in which all sources matter.
@@ -250,17 +248,17 @@ pub(super) async fn gather(
     let mut missing =
         (known.is_empty() && !found.hits.iter().any(is_near)).then(|| unanswered(question, language));
     let mut hits = std::mem::take(&mut found.hits);
-    // The order of the whole question is the best one. What it leaves out of a part has the third place.
+    // The order of the whole question is the best one. The best hits of its parts follow the second, if they stand
+    // further down.
     let parts = question::parts(question);
-    if parts.len() > 1 {
-        for part in &parts {
-            let own = search(io, &question::subject(part), "", limit, 0).await?.hits;
-            let is_among = |hit: &Hit, hits: &[Hit]| hits.iter().take(NEAR).any(|other| other.is_at(hit));
-            if !hits.iter().take(FIRST + 1).any(|hit| is_among(hit, &own)) {
-                let best = own.into_iter().next();
-                hits.retain(|hit| !best.as_ref().is_some_and(|best| best.is_at(hit)));
-                best.into_iter().for_each(|best| hits.insert(hits.len().min(FIRST - 1), best));
-            }
+    let mut place = FIRST - 1;
+    for part in parts.iter().filter(|_| parts.len() > 1) {
+        let own = search(io, &question::subject(part), "", limit, 0).await?.hits;
+        let Some(best) = own.into_iter().next() else { continue };
+        if !hits.iter().take(FIRST + 1).any(|hit| hit.is_at(&best)) {
+            hits.retain(|hit| !hit.is_at(&best));
+            hits.insert(hits.len().min(place), best);
+            place += 1;
         }
     }
     hits = vintage::newest_first(io, question, hits).await?;

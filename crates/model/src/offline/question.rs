@@ -12,7 +12,7 @@ const ASKING: &str = "are can describe do does explain give how is list may must
 const DOING: &str =
     "compare describe everything explain find give list name show summarise summarize tell write";
 /// Words that stand for what was named before.
-const POINTING: &str = "it its that them then these they this those";
+const POINTING: &str = "it that them then these they this those";
 /// What stands before and between the sides of a comparison.
 const COMPARISONS: [(&str, &str); 9] = [
     ("compare ", " with "),

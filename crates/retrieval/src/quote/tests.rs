@@ -34,6 +34,14 @@ fn white_space_and_typography_may_differ_and_words_may_not() {
 }
 
 #[test]
+fn a_link_may_be_defined_outside_of_the_quote() {
+    let text = "- sync: fix [reopens] ([#8021])\n\nIt has 10[3] arches.\n\n[reopens]: a.html\n[#8021]: b.html\n";
+    assert_eq!(found("- sync: fix [reopens] ([#8021])", text), Some("sync: fix [reopens] ([#8021])"));
+    assert_eq!(found("sync: fix reopens (#8021)", text), Some("sync: fix [reopens] ([#8021])"));
+    assert_eq!(found("It has 103 arches", text), None);
+}
+
+#[test]
 fn a_quote_does_not_begin_or_end_within_a_word() {
     let text = "It is impossible to escape, but possible to hide. 潮は一日に二回変わる。";
     assert_eq!(found("possible to escape", text), None);
