@@ -35,7 +35,8 @@ fn white_space_and_typography_may_differ_and_words_may_not() {
 
 #[test]
 fn a_link_may_be_defined_outside_of_the_quote() {
-    let text = "- sync: fix [reopens] ([#8021])\n\nIt has 10[3] arches.\n\n[reopens]: a.html\n[#8021]: b.html\n";
+    let text =
+        "- sync: fix [reopens] ([#8021])\n\nIt has 10[3] arches.\n\n[reopens]: a.html\n[#8021]: b.html\n";
     assert_eq!(found("- sync: fix [reopens] ([#8021])", text), Some("sync: fix [reopens] ([#8021])"));
     assert_eq!(found("sync: fix reopens (#8021)", text), Some("sync: fix [reopens] ([#8021])"));
     assert_eq!(found("It has 103 arches", text), None);
