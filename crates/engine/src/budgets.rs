@@ -474,19 +474,19 @@ fn used_up(
     })
 }
 
-/// Use beyond the lease of the node at `at` that the nearest account above with room takes over, if the log does not
-/// say so yet.
-pub(crate) fn cover(state: &State, at: usize) -> Option<LeaseCovered> {
-    let uncovered = state.uncovered(at);
-    let m = (0..3).find(|m| uncovered[*m] > 0)?;
+/// Use of budget `m` beyond the lease of the node at `at`, at most `most`, that the nearest account above
+/// with room takes over.
+pub(crate) fn cover(state: &State, at: usize, m: usize, most: u64) -> Option<LeaseCovered> {
+    let beyond = state.uncovered(at)[m].min(most);
+    if beyond == 0 {
+        return None;
+    }
     let accounts = Accounts::of(state);
-    (m..3).filter(|m| uncovered[*m] > 0).find_map(|m| {
-        let mut above = state.accounts_of(at, m).skip(1).map(Some).chain([None]);
-        let (by, room) = above.find_map(|lease| {
-            let room = accounts.get(lease).room(m);
-            (room > 0).then_some((lease.unwrap_or(0), room))
-        })?;
-        let (budget, amount) = (NAMES[m].to_owned(), uncovered[m].min(room));
-        Some(LeaseCovered { budget, amount, by_node_id: state.node(by).id })
-    })
+    let mut above = state.accounts_of(at, m).skip(1).map(Some).chain([None]);
+    let (by, room) = above.find_map(|lease| {
+        let room = accounts.get(lease).room(m);
+        (room > 0).then_some((lease.unwrap_or(0), room))
+    })?;
+    let (budget, amount) = (NAMES[m].to_owned(), beyond.min(room));
+    Some(LeaseCovered { budget, amount, by_node_id: state.node(by).id })
 }

@@ -331,7 +331,11 @@ impl<'a> Decider<'a> {
                 kept.result.call_id = self.tool_call_id(at, &kept.result.call_id);
                 self.keep_documents(at, *kept);
             }
-            RoleUpdate::Usage { usage, prompt } => self.record_usage(at, usage, prompt),
+            RoleUpdate::Usage { usage, prompt } => {
+                let beyond = self.beyond(at, &usage);
+                self.record_usage(at, usage, prompt);
+                self.cover(at, beyond);
+            }
             RoleUpdate::Heartbeat => {}
         }
     }

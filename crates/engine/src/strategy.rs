@@ -310,9 +310,6 @@ impl<'a> Turn<'a> {
     }
 
     fn check_lease(&mut self, accounts: &Accounts, at: usize) {
-        while let Some(covered) = budgets::cover(self.decider.state, at) {
-            self.decider.emit(at, covered);
-        }
         let Decider { state, in_flight, now, .. } = &mut self.decider;
         let late = lease_time::is_late(state, at, *now);
         let is_exhausted = state.lease(at).is_some_and(|lease| lease.exhausted.is_some());

@@ -13,7 +13,8 @@ use tree_agent_contract::{
 };
 
 use super::{Decider, Next};
-use crate::documents;
+use crate::amounts::Amounts;
+use crate::{budgets, documents};
 
 impl Decider<'_> {
     /// Emits the artifacts, the result and the parent's hint of a node.
@@ -202,6 +203,27 @@ impl Decider<'_> {
         let prompt = Some(KeptText { document_id, bytes: body.len() as u64 });
         self.emit(at, UsageRecorded { prompt, ..usage });
         self.keep_record(at, document_id, DocumentKind::Prompt, KeptDocument { path, title, body });
+    }
+
+    /// What `usage` takes beyond what the call in flight for the node at `at` may still use.
+    pub(super) fn beyond(&self, at: usize, usage: &UsageRecorded) -> Amounts {
+        let spent = self.state.control(at).spent;
+        let left = self.in_flight.call(at).map_or([u64::MAX; 3], |call| call.left(spent));
+        let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        [tokens.saturating_sub(left[0]), usage.cost_micros.saturating_sub(left[1]), 0]
+    }
+
+    /// Accounts above take over `beyond`, which the node at `at` used beyond the allowance of its call, as
+    /// far as its lease lacks it. What the lease promised to steps although a call in flight may use it is
+    /// not covered: while every call keeps to its allowance, the subtree keeps to its lease.
+    pub(super) fn cover(&mut self, at: usize, beyond: Amounts) {
+        for (m, mut left) in beyond.into_iter().enumerate() {
+            let Some(lease) = self.state.account_of(at, m) else { continue };
+            while let Some(covered) = budgets::cover(self.state, lease, m, left) {
+                left -= covered.amount;
+                self.emit(lease, covered);
+            }
+        }
     }
 
     /// The answer of a tool, or a prompt, becomes a document.

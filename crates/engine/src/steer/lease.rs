@@ -22,7 +22,9 @@ pub(super) fn set(
     let at = find(d.state, node)?;
     let goes_on = d.state.node(at).status.is_final();
     if goes_on {
-        let is_lost = |at| was_cancelled(d.state, at, true) || !unopened(d.state, at, true).is_empty();
+        // Steps of a plan that is gone are not done again, so the node would wait for nothing.
+        let was_lost = |at| was_cancelled(d.state, at, true) && check_current(d.state, at).is_ok();
+        let is_lost = |at| was_lost(at) || !unopened(d.state, at, true).is_empty();
         let may_go_on = was_cancelled(d.state, at, by.is_edit)
             || by.is_edit && d.state.has_used_up_lease(at) && d.state.subtree(at).into_iter().any(is_lost);
         if !may_go_on {

@@ -116,6 +116,28 @@ fn a_fork_that_raises_a_used_up_lease_does_what_it_cancelled() {
 }
 
 #[test]
+fn a_fork_cannot_raise_a_used_up_lease_for_steps_of_a_plan_that_is_gone() {
+    let (mut hand, sibling) = Hand::used_up();
+    let aggregate = hand.only();
+    hand.aggregates(&aggregate);
+    // The second time the node does its task itself, and uses up its lease again.
+    hand.tell(retry(hand.named("step 0.0").id)).expect("the run goes on");
+    let plan = hand.only();
+    hand.answers_plan(&plan, PlannerMode::Execute, None);
+    let execute = hand.only();
+    let limit = hand.lease("step 0.0").limits.max_tokens.expect("it keeps its budget");
+    hand.uses(&execute, limit);
+    hand.executes(&execute);
+    hand.answers_plan(&sibling, PlannerMode::Execute, None);
+    hand.finishes();
+    assert_eq!(hand.cancelled(), ["step 1.0 below"]);
+    assert_eq!(hand.lease("step 0.0").exhausted.as_deref(), Some("maxTokens"));
+    let raise = set(&hand, "step 0.0", more(6_000));
+    let refusal = hand.run.fork(&[raise], hand.now).expect_err("nothing would go on");
+    assert_eq!(refusal.kind, RefusalKind::Precondition);
+}
+
+#[test]
 fn a_fork_that_retries_what_a_lease_cancelled_has_the_whole_lease_again() {
     let hand = Hand::used_up_and_ended();
     let cancelled = hand.named("step 1.0 below").id;

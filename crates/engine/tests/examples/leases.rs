@@ -167,6 +167,23 @@ fn use_beyond_a_lease_is_covered_from_above() {
 }
 
 #[test]
+fn calls_that_keep_to_their_allowance_stay_within_a_lease_that_promised_the_same() {
+    let budgets = Budgets { max_depth: 3, ..Budgets::default() };
+    let mut hand = Hand::planned(budgets, &[&[Some(tokens(8_000))]]);
+    let first = hand.only();
+    hand.answers_plan(&first, PlannerMode::Plan, Some(plan(&[&[None, None]])));
+    let due = hand.due();
+    let told = context(&due[1]).allowance.tokens.unwrap();
+    // No planner has used anything so far, so its sibling seems to need nothing.
+    hand.answers_plan(&due[0], PlannerMode::Plan, Some(plan(&[&[Some(tokens(6_000))]])));
+    assert!(told + 6_000 > 8_000 && !hand.messages().contains(&"guard:lease"));
+    hand.uses(&due[1], told);
+    let below = context(&hand.only()).allowance.tokens.unwrap();
+    assert!(told + below <= 8_000, "{told} and {below}");
+    assert!(!hand.log.iter().any(|e| matches!(e.body, EventBody::LeaseCovered(_))));
+}
+
+#[test]
 fn the_time_of_a_lease_ends_its_calls() {
     let budget = SubtreeBudget { max_wall_clock_ms: Some(2_000), ..SubtreeBudget::default() };
     let mut hand = Hand::planned(flat(), &[&[Some(budget), None]]);

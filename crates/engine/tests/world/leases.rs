@@ -101,6 +101,8 @@ impl World {
             assert_eq!(node.subtree_usage.get(), sum, "sums of the subtree of {}", node.title);
         }
         assert!(graph.status().is_final(), "every run that is not paused ends");
+        let covered = self.log.iter().find(|event| matches!(event.body, EventBody::LeaseCovered(_)));
+        assert!(!self.plan.obedient || covered.is_none(), "nobody went beyond its allowance: {covered:?}");
         let replayed = Run::replay(self.run_id, &self.log).expect("a log that was written replays");
         assert!(replayed.to_bytes() == self.run.to_bytes(), "the log replays to the same bytes");
         if self.plan.commands == 0 {
