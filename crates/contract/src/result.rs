@@ -91,8 +91,9 @@ impl TreeAgentResult {
     /// True for an answer whose quotes are only the passages nearest to what was not found: its payload names what is
     /// `missing`. How many of them stand in their sources says nothing about it.
     pub fn is_not_found(&self) -> bool {
-        let missing = self.json_payload.as_ref().and_then(|payload| payload.get("missing"));
-        missing.is_some_and(Value::is_string)
+        let payload = self.json_payload.as_ref();
+        let missing = payload.filter(|p| p.get("model").is_some_and(|model| model == "offline"));
+        missing.and_then(|p| p.get("missing")).is_some_and(Value::is_string)
             && self.success_assessment.as_ref().is_some_and(|assessment| !assessment.met)
     }
 }

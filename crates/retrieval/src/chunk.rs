@@ -198,6 +198,7 @@ impl<'a> Pieces<'a> {
             ..=PIECE_BYTES => PIECE_BYTES,
             _ => LONG_BYTES,
         };
+        let lead = lead.map(|lead| (lead.end, heading(last_sentence(&self.body[lead]))));
         for range in cut(self.body, block.range, &block.breaks, lines, max) {
             let range = trimmed(self.body, range);
             if range.is_empty() {
@@ -205,8 +206,10 @@ impl<'a> Pieces<'a> {
             }
             let start = range.start;
             let mut headings = above.clone();
-            if let Some(lead) = lead.clone().filter(|lead| start >= lead.end) {
-                headings.push(heading(last_sentence(&self.body[lead])));
+            if let Some((end, lead)) = &lead
+                && start >= *end
+            {
+                headings.push(lead.clone());
             }
             let label = block.labels[..block.labels.partition_point(|label| label.start <= start)].last();
             if let Some(label) = label.filter(|label| label.end <= start) {

@@ -13,6 +13,7 @@ pub(crate) const SHORT_BYTES: usize = 200;
 
 pattern!(BLANK, r"\n\n");
 pattern!(LINE, r"\n");
+pattern!(LINES, r"\n\s*");
 pattern!(CLAUSE, r"[,;:]\s+");
 pattern!(WORD, r"\s+");
 // As many characters as always fit.
@@ -94,10 +95,10 @@ fn starts(
         }
         Some(0 | 1) if !lines => return Vec::new(),
         Some(2) => return sentences(text).map(|at| range.start + at).collect(),
-        Some(level) => [&BLANK, &LINE, &LINE, &LINE, &CLAUSE, &WORD, &CHARACTERS][level.min(6)],
+        Some(level) => [&BLANK, &LINE, &LINE, &LINES, &CLAUSE, &WORD, &CHARACTERS][level.min(6)],
     };
     // In the middle of what seems to be a sentence, a line that begins with a small letter goes on with the one above.
-    let goes_on = |at: usize| level == DEPTHS + 3 && text[at..].trim_start().starts_with(char::is_lowercase);
+    let goes_on = |at: usize| level == DEPTHS + 3 && text[at..].starts_with(char::is_lowercase);
     let ends = pattern.find_iter(text).map(|found| found.end()).filter(|at| !goes_on(*at));
     ends.map(|at| range.start + at).collect()
 }

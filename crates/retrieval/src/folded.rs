@@ -118,7 +118,7 @@ impl<'a> Fold<'a> {
 
     fn read(&mut self, is_markdown: bool) {
         match is_markdown {
-            true => read(self.source, |part, range| match part {
+            true => read(self.source, self.quote.is_some(), |part, range| match part {
                 Part::Text(text, style) => self.text(text, style, range),
                 Part::Divider(by) => self.divide(by, range.start),
             }),

@@ -80,7 +80,8 @@ pub(crate) fn read(pieces: &mut Pieces<'_>) {
 fn close(pieces: &mut Pieces<'_>, open: &mut Vec<Open>) {
     let Some(closed) = open.pop() else { return };
     // A heading has no room for more.
-    let above: String = open.iter().skip(1).take(HEADING_BYTES).map(Open::step).collect();
+    let above = if closed.members.is_empty() { &open[..0] } else { &open[..] };
+    let above: String = above.iter().skip(1).take(HEADING_BYTES).map(Open::step).collect();
     for (range, first, last) in closed.members {
         let step = match (first.strip_suffix(']'), last.strip_prefix(['[', '.'])) {
             _ if first == last => first,

@@ -61,8 +61,10 @@ pub(crate) fn joins(last: char, gap: &str, next: char) -> bool {
     match gap {
         // The mark of a syllable belongs to it.
         "" => in_word(last) && in_word(next) || matches!(next, '\u{3099}' | '\u{309a}'),
-        "'" | "." | "," | "-" => in_word(last) && in_word(next),
-        "/" | "\u{2044}" | "\u{2215}" | "\u{a0}" => last.is_numeric() && next.is_numeric(),
+        "'" | "." | "," | "-" | "_" => in_word(last) && in_word(next),
+        "/" | "\u{2044}" | "\u{2215}" | "\u{a0}" | ":" | "^" | "×" | "·" | "*" | "–" => {
+            last.is_numeric() && next.is_numeric()
+        }
         _ => is_divided(last, gap, next),
     }
 }
@@ -84,13 +86,19 @@ pub(crate) fn is_signed(before: &str, quote: &str) -> bool {
     if !number.unwrap_or(quote).starts_with(char::is_numeric) {
         return false;
     }
-    let is_sign = |c| matches!(c, '-' | '–' | '+' | '±' | '∓' | '<' | '>' | '≤' | '≥' | '~' | '≈');
+    let is_sign = |c| matches!(c, '-' | '–' | '+');
+    let relation = before.trim_end_matches([' ', '\u{a0}']);
+    let is_relation =
+        |c| matches!(c, '<' | '>' | '≤' | '≥' | '⩽' | '⩾' | '≲' | '≳' | '≠' | '~' | '∼' | '≈' | '±' | '∓');
+    if relation.ends_with(is_relation) || ["<=", ">=", "!="].iter().any(|sign| relation.ends_with(sign)) {
+        return true;
+    }
     let mut before = before.chars().rev();
     match before.next() {
         Some(c) if is_sign(c) => true,
         // Three of them are an ellipsis.
         Some('.') => number.is_none() && before.next() != Some('.'),
-        Some(c) if is_currency(c) => before.next().is_some_and(is_sign),
+        Some(c) if is_currency(c) => before.next().is_some_and(|c| is_sign(c) || is_relation(c)),
         _ => false,
     }
 }

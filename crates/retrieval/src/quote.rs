@@ -7,7 +7,7 @@ use tree_agent_contract::text::prefix;
 use tree_agent_contract::{Passage, Verdict, limits};
 
 use crate::folded::{Folded, Reading, is_divider};
-use crate::format::Format;
+use crate::format::{Format, pattern};
 use crate::letters::{is_currency, is_divided, is_letter, is_signed, joins};
 use crate::visible::{CELL, ITEM, ROW, SECTION, TABLE};
 
@@ -19,6 +19,15 @@ const TRIES: usize = 32;
 const SPACES: (char, char) = (' ', ' ');
 /// A search compares at most so many times the bytes of the source.
 const EFFORT: usize = 16;
+
+/// Words that an ellipsis must not leave out.
+const DENIALS: [&str; 12] =
+    ["not", "no", "never", "none", "nor", "cannot", "without", "nicht", "kein", "keine", "nie", "ohne"];
+// What Markdown hides of a quote and nobody reads: numbers of items, addresses, tags, notes and names of languages.
+pattern!(
+    UNREAD,
+    r"(?m)^[\s>]*\d+[.)]\s|\]\([^)\s]*\)|\]\[[^\]\s]*\]|^\s*\[[^\]]*\]:\s*\S+$|</?[a-zA-Z][^>]*>|&#?\w+;|^[\s>]*```[\w-]*|\[(\^[^\]]*|\d+)\]|\{#[^}]*\}|<!-- (Page|Sheet|Slide)[^>]*-->"
+);
 
 /// What a reader sees of a source. It is made once and searched as often as needed.
 #[derive(Clone, Debug)]
@@ -62,6 +71,11 @@ impl Quote {
         let quote = quote.trim();
         let of = |reading| Folded::quote(quote, reading);
         let mut readings = vec![of(Reading::Plain), of(Reading::Markdown), of(Reading::Numbered)];
+        // People read a quote as it stands. A reading that hides a word of it, such as a cell too many, is none.
+        let said = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+        let least = said(&UNREAD.replace_all(quote, ""));
+        let mut is_plain = true;
+        readings.retain(|reading| std::mem::take(&mut is_plain) || said(&reading.text) >= least);
         // More than a number, and no quotation of one.
         let number = quote.trim_start_matches(['>', ' ']);
         if quote.starts_with('>') && number.starts_with(|c: char| c.is_numeric() || is_currency(c)) {
@@ -144,7 +158,10 @@ impl<'a> Visible<'a> {
             let within = last.words.end..(last.words.end + APART).min(self.folded.words.len());
             let next = self.place(part, within, effort)?;
             let between = self.folded.text.get(last.text.end..next.text.start)?;
-            if between.contains([SECTION, TABLE, ROW, CELL]) {
+            let mut words = between.split(|c: char| !is_letter(c));
+            let denies =
+                words.any(|word| DENIALS.contains(&word.to_lowercase().as_str())) || between.contains("n't");
+            if denies || between.contains([SECTION, TABLE, ROW, CELL]) {
                 return None;
             }
             omitted += range(next.text.clone()).start.saturating_sub(range(last.text).end);

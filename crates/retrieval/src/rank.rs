@@ -89,7 +89,7 @@ impl Passage<'_> {
 /// The text that a reader of Markdown sees.
 fn shown(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
-    visible::read(markdown, |part, _| match part {
+    visible::read(markdown, false, |part, _| match part {
         Part::Text(text, _) => out.push_str(text),
         Part::Divider(_) => out.push('\n'),
     });

@@ -40,7 +40,8 @@ pub(crate) enum Style {
 
 /// Shows each part of `markdown`, which may hold HTML, and the bytes that it comes from. Marks and addresses of links,
 /// comments and scripts are no part. A tag that HTML does not know is text.
-pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
+/// Of a quote, links may be defined outside of it.
+pub(crate) fn read(markdown: &str, is_quote: bool, show: impl FnMut(Part<'_>, Range<usize>)) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
@@ -48,10 +49,10 @@ pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut reader = Reader { markdown, show, style: Style::Plain, is_hidden: false };
     let mut code = 0_usize;
-    // The definition of a link may stand outside of a quote. A number in brackets is more likely a note.
+    // A number in brackets is more likely a note.
     let link = |link: BrokenLink<'_>| {
         let is_note = link.reference.chars().all(char::is_numeric);
-        (!is_note).then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
+        (is_quote && !is_note).then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
     };
     let parser = Parser::new_with_broken_link_callback(markdown, options, Some(link));
     for (event, range) in parser.into_offset_iter() {
@@ -86,7 +87,9 @@ pub(crate) fn read(markdown: &str, show: impl FnMut(Part<'_>, Range<usize>)) {
                 TagEnd::Emphasis => reader.mark(range.end - 1..range.end),
                 TagEnd::Strong => reader.mark(range.end - 2..range.end),
                 TagEnd::CodeBlock | TagEnd::MetadataBlock(_) => code -= 1,
-                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item => reader.style = Style::Plain,
+                TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableCell => {
+                    (reader.style, reader.is_hidden) = (Style::Plain, false);
+                }
                 _ => {}
             },
             _ => {}

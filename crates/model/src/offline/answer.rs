@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tree_agent_contract::language::Sentence;
@@ -229,8 +230,9 @@ impl Sources {
     }
 }
 
-/// `text` on one line, of which nothing is Markdown. Underscores within words are none.
+/// `text` on one line, of which nothing is a mark or a link. Underscores within words are no marks.
 fn escaped(text: &str) -> String {
+    let is_link = text.contains("](");
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
@@ -240,7 +242,7 @@ fn escaped(text: &str) -> String {
         let is_mark = match c {
             '\\' | '`' | '*' | '<' => true,
             '_' => !is_in_word(),
-            '[' => chars.peek() == Some(&'^'),
+            '[' => is_link || chars.peek() == Some(&'^'),
             _ => false,
         };
         out.extend(is_mark.then_some('\\'));
@@ -251,9 +253,11 @@ fn escaped(text: &str) -> String {
 
 /// One quotation, as a block of its own with the mark of its source at its end.
 fn quotation(quote: &Quote, number: usize) -> String {
+    // To Markdown, each of these ends a line.
+    let text = format!("{}{}", quote.table_head, quote.text).replace("\r\n", "\n").replace('\r', "\n");
     let text = match quote.is_verbatim {
-        true => fenced(&quote.text),
-        false => whole(&without_notes(&flush(&format!("{}{}", quote.table_head, quote.text)))),
+        true => fenced(&text),
+        false => without_notes(&whole(&flush(&text))),
     };
     let last = text.lines().next_back().unwrap_or_default().trim_start();
     // What only a line of its own can end must not share it with the mark.
@@ -271,12 +275,17 @@ fn quotation(quote: &Quote, number: usize) -> String {
 
 /// Marks of footnotes of a source are text here. In code they are no marks anyway.
 fn without_notes(text: &str) -> String {
-    let mut is_code = false;
-    let line = |line: &str| {
-        is_code ^= line.trim_start().starts_with("```");
-        if is_code { line.to_owned() } else { line.replace("[^", "\\[^") }
-    };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    let mut out = String::with_capacity(text.len());
+    let code = Parser::new(text).into_offset_iter().filter_map(|(event, range)| {
+        matches!(event, Event::Start(Tag::CodeBlock(_)) | Event::Code(_)).then_some(range)
+    });
+    let mut end = 0;
+    for range in code {
+        out.push_str(&text[end..range.start].replace("[^", "\\[^"));
+        out.push_str(&text[range.clone()]);
+        end = range.end;
+    }
+    out + &text[end..].replace("[^", "\\[^")
 }
 
 /// `text` as a block of code, which is shown as it stands.
@@ -300,15 +309,15 @@ fn flush(text: &str) -> String {
 
 /// `text` with both marks around its code, of which a part may have lost one.
 fn whole(text: &str) -> String {
-    const FENCE: &str = "```";
-    let fences: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with(FENCE)).collect();
-    match fences.as_slice() {
-        [first, ..] if fences.len() % 2 == 1 => match *first == FENCE && text.trim_end().ends_with(FENCE) {
-            true => format!("{FENCE}\n{text}"),
-            false => format!("{text}\n{FENCE}"),
-        },
-        _ => text.to_owned(),
-    }
+    let is_open = |text: &str| {
+        let last = Parser::new(&format!("{text}\n\nend")).last().map(Event::into_static);
+        matches!(last, Some(Event::End(TagEnd::CodeBlock)))
+    };
+    let lost_first = text.trim_end().ends_with("```").then(|| format!("```\n{text}"));
+    let others = [text.to_owned(), format!("{text}\n```"), format!("{text}\n~~~")];
+    let (as_it_is, with_last) = (others[0].clone(), &others[1..]);
+    let mut all = std::iter::once(as_it_is).chain(lost_first).chain(with_last.iter().cloned());
+    all.find(|text| !is_open(text)).unwrap_or_else(|| fenced(text))
 }
 
 #[cfg(test)]
@@ -341,6 +350,8 @@ mod tests {
             ("a ``` b", true, "> ````text\n> a ``` b\n> ````\n>\n> [^1]\n"),
             ("Use:\n\n```rust\nlet x = 1;", false, "> Use:\n>\n> ```rust\n> let x = 1;\n> ```\n>\n> [^1]\n"),
             ("let x = 1;\n```", false, "> ```\n> let x = 1;\n> ```\n>\n> [^1]\n"),
+            ("~~~\n```\n~~~\nSee.[^2]", false, "> ~~~\n> ```\n> ~~~\n> See.\\[^2] [^1]\n"),
+            ("One.\r\r# Two[^3]", true, "> ```text\n> One.\n>\n> # Two[^3]\n> ```\n>\n> [^1]\n"),
             ("| a |\n| --- |", false, "> | a |\n> | --- |\n>\n> [^1]\n"),
         ] {
             assert_eq!(shown(text, is_verbatim), expected);

@@ -24,9 +24,6 @@ const ASKS_SINCE: &[&str] = &["since when", "seit wann"];
 const ASKS_HOW_MANY: &[&str] = &["how many", "wie viele", "wieviele"];
 const ASKS_AMOUNT: &[&str] = &[
     "how much",
-    "how long",
-    "how old",
-    "how often",
     "how high",
     "how deep",
     "how far",
@@ -34,10 +31,7 @@ const ASKS_AMOUNT: &[&str] = &[
     "what does it cost",
     "wie viel",
     "wieviel",
-    "wie lange",
     "wie hoch",
-    "wie oft",
-    "wie alt",
     "wie weit",
 ];
 
@@ -195,7 +189,7 @@ mod tests {
             ("Which month is best for pruning?", "Prune it in the market, maybe.", "a month"),
             ("Since when has Ada been the chair?", "Ada is the chair until 2026.", "since when"),
             ("how many bales can a depot hold", "A depot waits for 3 hours, see push(1).", "a number"),
-            ("How long is the pier?", "The pier is long.", "a number"),
+            ("How much does the pier cost?", "The pier costs something.", "a number"),
         ] {
             let found = said(question, "en", text, &[]);
             assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{question}: {found:?}");
@@ -227,6 +221,7 @@ mod tests {
                 "Sales was moved on 1 October 2024 and is led by Ada.",
             ),
             ("forgotten passphrase", "en", "Nobody can help you if it is lost."),
+            ("How often does the dredger come?", "en", "It comes each spring."),
             ("What does The North Pier cost?", "en", "It is free."),
         ] {
             assert_eq!(said(question, language, text, &["north", "pier"]), None, "{question}");

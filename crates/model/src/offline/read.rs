@@ -252,7 +252,8 @@ fn run(body: &str, pieces: &[Piece], at: usize) -> Range<usize> {
 
 /// A head of a table as Markdown, from its first line: with the line below it that makes it one.
 fn table_head(first: &str) -> String {
-    let cells = first.trim().trim_start_matches('|').trim_end_matches('|').split('|').count();
+    let cells =
+        first.trim().trim_start_matches('|').trim_end_matches('|').replace("\\|", "").split('|').count();
     if first.is_empty() { String::new() } else { format!("{first}\n|{}\n", " --- |".repeat(cells)) }
 }
 
@@ -261,7 +262,7 @@ fn is_item(line: &str) -> bool {
     let line = line.strip_prefix(' ').unwrap_or(line);
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
     line.starts_with(['-', '*', '+']) && line[1..].starts_with(' ')
-        || number.len() < line.len() && number.starts_with(['.', ')'])
+        || number.len() < line.len() && [". ", ") "].iter().any(|mark| number.starts_with(mark))
 }
 
 fn is_numbered(text: &str) -> bool {
