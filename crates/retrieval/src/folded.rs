@@ -28,22 +28,25 @@ pub(crate) struct Folded {
 pub(crate) enum Reading {
     Plain,
     Markdown,
+    /// Its links may be defined outside of it.
+    Linked,
     /// Numbers of items may stand within a line.
     Numbered,
 }
 
 impl Folded {
-    /// A source, of which what is beyond four gigabytes is left out.
-    pub(crate) fn of(source: &str, is_markdown: bool) -> Self {
+    /// A source, of which what is beyond four gigabytes is left out. Links of it that are not defined in it are
+    /// `linked`, or brackets.
+    pub(crate) fn of(source: &str, is_markdown: bool, linked: bool) -> Self {
         let mut fold = Fold::new(prefix(source, u32::MAX as usize), None);
-        fold.read(is_markdown);
+        fold.read(is_markdown, linked);
         fold.folded
     }
 
     /// A quote. What divides it is text as Markdown writes it.
     pub(crate) fn quote(quote: &str, reading: Reading) -> Self {
         let mut fold = Fold::new(quote, Some(reading));
-        fold.read(reading != Reading::Plain);
+        fold.read(reading != Reading::Plain, reading == Reading::Linked);
         fold.folded
     }
 
@@ -116,9 +119,9 @@ impl<'a> Fold<'a> {
         Self { folded, source, quote, mark_end: 0, number_end: 0, is_divided: false, is_low: false }
     }
 
-    fn read(&mut self, is_markdown: bool) {
+    fn read(&mut self, is_markdown: bool, linked: bool) {
         match is_markdown {
-            true => read(self.source, self.quote.is_some(), |part, range| match part {
+            true => read(self.source, linked, |part, range| match part {
                 Part::Text(text, style) => self.text(text, style, range),
                 Part::Divider(by) => self.divide(by, range.start),
             }),
@@ -211,7 +214,7 @@ impl<'a> Fold<'a> {
     fn push(&mut self, c: char, from: usize, is_gap: bool) {
         let Folded { text, words, at, from: all, .. } = &mut self.folded;
         let is_space = |c: char| matches!(c, ' ' | LINE);
-        // White space is as long as it is.
+        // Of several spaces one counts, and none behind what divides.
         if is_space(c) && text.ends_with(|last| last == c || last == LINE || is_divider(last)) {
             return;
         }

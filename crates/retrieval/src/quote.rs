@@ -11,7 +11,7 @@ use crate::format::{Format, pattern};
 use crate::letters::{is_currency, is_divided, is_letter, is_signed, joins};
 use crate::visible::{CELL, ITEM, ROW, SECTION, TABLE};
 
-/// Bytes of a source that the parts of one quote may stand apart.
+/// Bytes of letters within which the next part of a quote must end.
 const APART: usize = 8 * 1024;
 /// Places of its first part that are tried.
 const TRIES: usize = 32;
@@ -26,7 +26,7 @@ const DENIALS: [&str; 12] =
 // What Markdown hides of a quote and nobody reads: numbers of items, addresses, tags, notes and names of languages.
 pattern!(
     UNREAD,
-    r"(?m)^[\s>]*\d+[.)]\s|\]\([^)\s]*\)|\]\[[^\]\s]*\]|^\s*\[[^\]]*\]:\s*\S+$|</?[a-zA-Z][^>]*>|&#?\w+;|^[\s>]*```[\w-]*|\[(\^[^\]]*|\d+)\]|\{#[^}]*\}|<!-- (Page|Sheet|Slide)[^>]*-->"
+    r"(?m)^[\s>]*\d+[.)]\s|\]\([^()]*(\([^()]*\)[^()]*)*\)|\]\[[^\]\s]*\]|^\s*\[[^\]]*\]:\s*\S+$|</?[a-zA-Z][^>]*>|&#?\w+;|^[\s>]*```[\w,+#.-]*|\[(\^[^\]]*|\d+)\]|\{#[^}]*\}|<!-- (Page|Sheet|Slide)[^>]*-->"
 );
 
 /// What a reader sees of a source. It is made once and searched as often as needed.
@@ -40,7 +40,7 @@ pub struct Visible<'a> {
 /// A quote, in each way in which it can be read.
 #[derive(Clone, Debug)]
 pub struct Quote {
-    /// As it stands, and then as Markdown.
+    /// As it stands, and then as Markdown in three ways.
     readings: Vec<Folded>,
     /// What an ellipsis divides, if there is one.
     parts: Vec<Quote>,
@@ -70,7 +70,8 @@ impl Quote {
     fn whole(quote: &str) -> Self {
         let quote = quote.trim();
         let of = |reading| Folded::quote(quote, reading);
-        let mut readings = vec![of(Reading::Plain), of(Reading::Markdown), of(Reading::Numbered)];
+        let others = [Reading::Markdown, Reading::Linked, Reading::Numbered];
+        let mut readings: Vec<Folded> = std::iter::once(Reading::Plain).chain(others).map(of).collect();
         // People read a quote as it stands. A reading that hides a word of it, such as a cell too many, is none.
         let said = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
         let least = said(&UNREAD.replace_all(quote, ""));
@@ -97,10 +98,11 @@ struct Place {
 }
 
 impl<'a> Visible<'a> {
-    /// The text of a source at `path`, which says how it is written. Artifacts have no path: they are Markdown.
+    /// The text of a source at `path`, which says how it is written. Artifacts have no path: they are
+    /// Markdown, and quote links that are defined elsewhere.
     pub fn of(path: &str, source: &'a str) -> Self {
         let is_markdown = Format::of(path, "") == Format::Markdown;
-        Self { source, is_markdown, folded: Folded::of(source, is_markdown) }
+        Self { source, is_markdown, folded: Folded::of(source, is_markdown, path.is_empty()) }
     }
 
     /// The verdict on a quote from this source, and where it stands.

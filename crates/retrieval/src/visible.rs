@@ -40,19 +40,19 @@ pub(crate) enum Style {
 
 /// Shows each part of `markdown`, which may hold HTML, and the bytes that it comes from. Marks and addresses of links,
 /// comments and scripts are no part. A tag that HTML does not know is text.
-/// Of a quote, links may be defined outside of it.
-pub(crate) fn read(markdown: &str, is_quote: bool, show: impl FnMut(Part<'_>, Range<usize>)) {
+/// Links may be defined outside of it if they are `linked`.
+pub(crate) fn read(markdown: &str, linked: bool, show: impl FnMut(Part<'_>, Range<usize>)) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_HEADING_ATTRIBUTES
         | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-    let mut reader = Reader { markdown, show, style: Style::Plain, is_hidden: false };
+    let mut reader = Reader { markdown, show, style: Style::Plain, is_hidden: false, quotations: 0 };
     let mut code = 0_usize;
     // A number in brackets is more likely a note.
     let link = |link: BrokenLink<'_>| {
         let is_note = link.reference.chars().all(char::is_numeric);
-        (is_quote && !is_note).then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
+        (linked && !is_note).then_some((CowStr::Borrowed(""), CowStr::Borrowed("")))
     };
     let parser = Parser::new_with_broken_link_callback(markdown, options, Some(link));
     for (event, range) in parser.into_offset_iter() {
@@ -78,6 +78,7 @@ pub(crate) fn read(markdown: &str, is_quote: bool, show: impl FnMut(Part<'_>, Ra
                     (reader.style, reader.is_hidden) = (Style::Plain, false);
                 }
                 _ => {
+                    reader.quotations += usize::from(matches!(tag, Tag::BlockQuote(_)));
                     code += usize::from(matches!(tag, Tag::CodeBlock(_) | Tag::MetadataBlock(_)));
                     reader.divide(BLOCK, range);
                 }
@@ -86,6 +87,7 @@ pub(crate) fn read(markdown: &str, is_quote: bool, show: impl FnMut(Part<'_>, Ra
                 TagEnd::Table => reader.divide(TABLE, range.end..range.end),
                 TagEnd::Emphasis => reader.mark(range.end - 1..range.end),
                 TagEnd::Strong => reader.mark(range.end - 2..range.end),
+                TagEnd::BlockQuote(_) => reader.quotations -= 1,
                 TagEnd::CodeBlock | TagEnd::MetadataBlock(_) => code -= 1,
                 TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Item | TagEnd::TableCell => {
                     (reader.style, reader.is_hidden) = (Style::Plain, false);
@@ -102,6 +104,8 @@ struct Reader<'a, F> {
     show: F,
     style: Style,
     is_hidden: bool,
+    /// How many quotations are open. Their marks stand in HTML, too.
+    quotations: usize,
 }
 
 impl<F: FnMut(Part<'_>, Range<usize>)> Reader<'_, F> {
@@ -154,8 +158,12 @@ impl<F: FnMut(Part<'_>, Range<usize>)> Reader<'_, F> {
             let rest = &self.markdown[at..range.end];
             if !rest.starts_with('&') {
                 let end = rest.find('&').unwrap_or(rest.len());
-                self.text(&rest[..end], at..at + end, self.style);
-                at += end;
+                for line in rest[..end].split_inclusive('\n') {
+                    let begins = self.quotations > 0 && self.markdown[..at].ends_with('\n');
+                    let text = if begins { line.trim_start_matches(['>', ' ']) } else { line };
+                    self.text(text, at + line.len() - text.len()..at + line.len(), self.style);
+                    at += line.len();
+                }
                 continue;
             }
             let end = 1 + rest.bytes().take(NAME).position(|b| b == b';').unwrap_or_default();

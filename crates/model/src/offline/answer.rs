@@ -263,7 +263,8 @@ fn quotation(quote: &Quote, number: usize) -> String {
     // What only a line of its own can end must not share it with the mark.
     let is_apart = quote.is_verbatim
         || ["```", "~~~", "|", "#", "<"].iter().any(|mark| last.starts_with(mark))
-        || last.trim_end().ends_with('|');
+        || last.trim_end().ends_with('|')
+        || last.starts_with('[') && last.contains("]: ");
     let more = match quote.more {
         0 => String::new(),
         more => format!(" and {more} more"),

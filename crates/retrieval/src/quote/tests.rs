@@ -46,6 +46,12 @@ fn a_link_may_be_defined_outside_of_the_quote() {
     assert_eq!(found("- sync: fix [reopens] ([#8021])", text), Some("sync: fix [reopens] ([#8021])"));
     assert_eq!(found("sync: fix reopens (#8021)", text), Some("sync: fix [reopens] ([#8021])"));
     assert_eq!(found("It has 103 arches", text), None);
+    let text = "<sup>\nUnder <a href=\"A\">Apache, Version 2.0</a> or MIT.\n</sup>\n\n<br>\n\n<sub>\nUnless Apache-2.0 says.\n</sub>";
+    assert!(found(text, text).is_some());
+    let quoted = format!("> {}", text.replace('\n', "\n> "));
+    assert!(found(text, &quoted).is_some());
+    let text = "- **now:** fix ([#12])\n";
+    assert_eq!(found(text, text), Some("now:** fix ([#12])"));
 }
 
 #[test]
