@@ -23,11 +23,8 @@ const EFFORT: usize = 16;
 /// Words that an ellipsis must not leave out.
 const DENIALS: [&str; 12] =
     ["not", "no", "never", "none", "nor", "cannot", "without", "nicht", "kein", "keine", "nie", "ohne"];
-// What Markdown hides of a quote and nobody reads: numbers of items, addresses, tags, notes and names of languages.
-pattern!(
-    UNREAD,
-    r"(?m)^[\s>]*\d+[.)]\s|\]\([^()]*(\([^()]*\)[^()]*)*\)|\]\[[^\]\s]*\]|^\s*\[[^\]]*\]:\s*\S+$|</?[a-zA-Z][^>]*>|&#?\w+;|^[\s>]*```[\w,+#.-]*|\[(\^[^\]]*|\d+)\]|\{#[^}]*\}|<!-- (Page|Sheet|Slide)[^>]*-->"
-);
+pattern!(COMMENT, r"(?s)<!--(.*?)-->");
+pattern!(TITLED, r#"(?m)^[\s>]*\[[^\]]*\]:\s*\S+[ \t]+["'(]"#);
 
 /// What a reader sees of a source. It is made once and searched as often as needed.
 #[derive(Clone, Debug)]
@@ -72,11 +69,9 @@ impl Quote {
         let of = |reading| Folded::quote(quote, reading);
         let others = [Reading::Markdown, Reading::Linked, Reading::Numbered];
         let mut readings: Vec<Folded> = std::iter::once(Reading::Plain).chain(others).map(of).collect();
-        // People read a quote as it stands. A reading that hides a word of it, such as a cell too many, is none.
-        let said = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
-        let least = said(&UNREAD.replace_all(quote, ""));
-        let mut is_plain = true;
-        readings.retain(|reading| std::mem::take(&mut is_plain) || said(&reading.text) >= least);
+        if hides(quote) {
+            readings.truncate(1);
+        }
         // More than a number, and no quotation of one.
         let number = quote.trim_start_matches(['>', ' ']);
         if quote.starts_with('>') && number.starts_with(|c: char| c.is_numeric() || is_currency(c)) {
@@ -89,6 +84,20 @@ impl Quote {
     pub fn letters(&self) -> usize {
         self.readings.iter().map(Folded::letters).min().unwrap_or_default()
     }
+}
+
+/// Whether Markdown hides words of a quote, which people read as it stands: a comment other than the mark of a page, a
+/// cell too many, the title of a link.
+fn hides(quote: &str) -> bool {
+    let bars = |line: &str| line.trim_matches([' ', '>', '|']).replace("\\|", "").matches('|').count();
+    let is_rule =
+        |line: &&str| line.contains('-') && line.contains('|') && line.chars().all(|c| "|-: >".contains(c));
+    let rule = quote.lines().find(is_rule);
+    let is_mark =
+        |comment: &str| ["Page ", "Sheet "].iter().any(|mark| comment.trim_start().starts_with(mark));
+    rule.is_some_and(|rule| quote.lines().any(|line| bars(line) > bars(rule)))
+        || TITLED.is_match(quote)
+        || COMMENT.captures_iter(quote).any(|comment| !is_mark(&comment[1]))
 }
 
 /// A place of a quote, in bytes of the words and of the text.

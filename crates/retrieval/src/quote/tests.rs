@@ -34,6 +34,12 @@ fn white_space_and_typography_may_differ_and_words_may_not() {
 }
 
 #[test]
+fn what_nobody_reads_is_not_compared() {
+    let text = "See [12](#id27) and [one](a.html \"One\"), and\n\n```rust,ignore title\nlet x = 1;\n```\n\n1. an **item**";
+    assert!(found(text, text).is_some() && found_in("", text, text).is_some());
+}
+
+#[test]
 fn a_tag_without_an_end_hides_one_paragraph() {
     let text = "Put it in a <style> element.\n\nThe limit is 30 seconds.\n";
     assert!(found("The limit is 30 seconds.", text).is_some());
