@@ -66,17 +66,13 @@ impl Quote {
 
     fn whole(quote: &str) -> Self {
         let quote = quote.trim();
-        let of = |reading| Folded::quote(quote, reading);
-        let others = [Reading::Markdown, Reading::Linked, Reading::Numbered];
-        let mut readings: Vec<Folded> = std::iter::once(Reading::Plain).chain(others).map(of).collect();
-        if hides(quote) {
-            readings.truncate(1);
-        }
         // More than a number, and no quotation of one.
         let number = quote.trim_start_matches(['>', ' ']);
-        if quote.starts_with('>') && number.starts_with(|c: char| c.is_numeric() || is_currency(c)) {
-            readings.truncate(1);
-        }
+        let is_more =
+            quote.starts_with('>') && number.starts_with(|c: char| c.is_numeric() || is_currency(c));
+        let ways = [Reading::Plain, Reading::Markdown, Reading::Linked, Reading::Numbered];
+        let ways = if is_more || hides(quote) { &ways[..1] } else { &ways[..] };
+        let readings = ways.iter().map(|way| Folded::quote(quote, *way)).collect();
         Self { readings, parts: Vec::new() }
     }
 

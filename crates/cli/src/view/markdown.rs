@@ -59,18 +59,16 @@ pub(crate) fn render(markdown: &str, columns: usize, palette: Palette) -> String
 
 /// Whether `line` goes on with the paragraph at the end of `block`. The library takes every line for a paragraph.
 fn goes_on(block: &str, line: &str) -> bool {
-    const MARKS: [&str; 8] = ["#", "|", "```", "- ", "* ", "+ ", "[^", "<"];
-    let begins = |line: &str| {
-        let is_number = |(number, text): (&str, &str)| {
-            text.starts_with(' ') && number.len() < 4 && number.bytes().all(|b| b.is_ascii_digit())
-        };
-        MARKS.iter().any(|mark| line.starts_with(mark)) || line.split_once(['.', ')']).is_some_and(is_number)
+    const APART: [&str; 4] = ["#", "|", "```", "<"];
+    const ITEMS: [&str; 4] = ["- ", "* ", "+ ", "[^"];
+    let is_text = |line: &str| !line.is_empty() && !APART.iter().any(|mark| line.starts_with(mark));
+    let is_number = |(number, text): (&str, &str)| {
+        text.starts_with(' ') && number.len() < 4 && number.bytes().all(|b| b.is_ascii_digit())
     };
-    let above = block.lines().next_back().unwrap_or_default();
-    let is_text = |line: &str| {
-        !line.trim().is_empty() && !["#", "|", "```", "<"].iter().any(|mark| line.starts_with(mark))
-    };
-    is_text(above) && !above.ends_with("  ") && is_text(line) && !begins(line.trim_start())
+    let (above, line) = (block.lines().next_back().unwrap_or_default(), line.trim());
+    let is_item =
+        ITEMS.iter().any(|mark| line.starts_with(mark)) || line.split_once(['.', ')']).is_some_and(is_number);
+    is_text(above.trim()) && !above.ends_with("  ") && is_text(line) && !is_item
 }
 
 #[cfg(test)]
@@ -81,7 +79,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# A heading that is longer than the window is wide\n\nSome **bold** text with a \
-        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- one\n  - two\n\n> Quoted **text** that\n> is long enough.\n> - one\n>   more\n> 2. two [^1]\n>\n> ```\n> a  b\n> ```\n\n\
+        [link](docs/a.md) and `code`, 木木木木木木木木木木.\n\n- one\n  - two\n\n\
+        > Quoted **text** that\n> is long enough.\n> - one\n>   more\n> 2. two [^1]\n>\n> ```\n> a  b\n> ```\n\n\
         | service | what it owns |\n| --- | --- |\n| gateway | the only public door of them all |\n\n\
         ```sh\nmake cluster REPLICAS=2 # two of each\n```\n\nhostile \x1b[2J\u{9b}31m &#27;[31m &#x202e; \u{202e}\x07\n";
 
