@@ -16,6 +16,7 @@ mod brief;
 mod evidence;
 mod execute;
 mod expects;
+mod hits;
 mod homework;
 mod pick;
 mod plan;

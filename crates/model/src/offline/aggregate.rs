@@ -9,10 +9,10 @@ use tree_agent_contract::{DocumentId, NodeStatus, limits};
 use tree_agent_retrieval::Format;
 
 use super::answer::{Answer, NAMED};
-use super::evidence::{NEAREST, wait};
+use super::evidence::{NEAREST, wait, within};
 use super::expects::Held;
 use super::read::Quote;
-use super::{brief, execute, expects, homework, question, read, room, short, title};
+use super::{brief, execute, expects, homework, question, room, short, title};
 use crate::io::RoleIo;
 
 /// Label of the document.
@@ -110,7 +110,7 @@ fn merged(answers: Vec<Returned<'_>>, question: &str, language: &str, words: usi
     }
     all.sort_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset).cmp(&(b.rank, &b.path, b.offset)));
     all.dedup_by(|(_, a), (_, b)| (a.rank, &a.path, a.offset) == (b.rank, &b.path, b.offset));
-    (merged.held, merged.quotes) = read::within(all, |(_, quote)| &quote.text, words).into_iter().unzip();
+    (merged.held, merged.quotes) = within(all, |(_, quote)| &quote.text, words).into_iter().unzip();
     let held = |quote: &Quote| Held {
         place: quote.source(),
         text: quote.text.clone(),

@@ -315,9 +315,8 @@ fn whole(text: &str) -> String {
         matches!(last, Some(Event::End(TagEnd::CodeBlock)))
     };
     let lost_first = text.trim_end().ends_with("```").then(|| format!("```\n{text}"));
-    let others = [text.to_owned(), format!("{text}\n```"), format!("{text}\n~~~")];
-    let (as_it_is, with_last) = (others[0].clone(), &others[1..]);
-    let mut all = std::iter::once(as_it_is).chain(lost_first).chain(with_last.iter().cloned());
+    let lost_last = ["```", "~~~"].map(|fence| format!("{text}\n{fence}"));
+    let mut all = std::iter::once(text.to_owned()).chain(lost_first).chain(lost_last);
     all.find(|text| !is_open(text)).unwrap_or_else(|| fenced(text))
 }
 

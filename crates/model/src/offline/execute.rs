@@ -7,8 +7,9 @@ use tree_agent_contract::text::count;
 use tree_agent_tools::READ_DOCUMENT;
 
 use super::answer::{Answer, NAMED};
-use super::evidence::{Evidence, Hit, gather, wait};
-use super::read::{self, Read, quotes};
+use super::evidence::{Evidence, gather, wait, within};
+use super::hits::Hit;
+use super::read::{Read, quotes};
 use super::step::{Pick, Told, told};
 use super::{PART_WORDS, brief, question, room, title};
 use crate::io::RoleIo;
@@ -67,7 +68,7 @@ async fn one(io: &RoleIo, asked: &str, wait: u8, words: usize) -> Result<Answer,
     };
     let picks: Vec<Pick> = quoted.iter().map(Pick::of).collect();
     let Read { quotes, mut gaps, mut others } = quotes(io, asked, &picks).await?;
-    let quotes = read::within(quotes, |quote| &quote.text, words);
+    let quotes = within(quotes, |quote| &quote.text, words);
     gaps.extend(open);
     others.extend(named);
     let language = io.language().to_owned();

@@ -17,7 +17,8 @@ use tree_agent_contract::search::slug;
 use tree_agent_contract::text::{count, prefix, suffix};
 use tree_agent_contract::{NodeStatus, StepId, limits};
 
-use super::evidence::{Evidence, Hit, MANY_HITS, gather, wait};
+use super::evidence::{Evidence, gather, wait};
+use super::hits::{Hit, MANY_HITS};
 use super::plan::{Source, of_group, of_part, sources, titles, width};
 use super::{brief, question, room, short};
 use crate::io::RoleIo;

@@ -10,8 +10,9 @@ use tree_agent_contract::role::{
 use tree_agent_contract::text::{count, suffix};
 
 use super::brief::{self, Part};
-use super::evidence::{Evidence, Hit, gather, wait};
+use super::evidence::{Evidence, gather, wait};
 use super::execute::more;
+use super::hits::Hit;
 use super::step::{self, Pick, names, told};
 use super::{question, room, short};
 use crate::io::RoleIo;

@@ -10,7 +10,7 @@ use tree_agent_contract::{DocumentId, limits, text};
 use tree_agent_retrieval::{Format, Kind, Piece, chunk, names};
 use tree_agent_tools::{OUTPUT_BYTES, READ_DOCUMENT, ToolError};
 
-use super::evidence::{source, unable, words};
+use super::hits::{source, unable, words};
 use super::question;
 use super::step::{Pick, hash};
 use crate::io::RoleIo;
@@ -75,21 +75,6 @@ struct Window {
     start: usize,
     body: String,
     pieces: Vec<Piece>,
-}
-
-/// The first of `quotes` that one answer of so many words has room for.
-pub(super) fn within<T>(
-    quotes: impl IntoIterator<Item = T>,
-    text: impl Fn(&T) -> &str,
-    most: usize,
-) -> Vec<T> {
-    let mut used = 0;
-    let fits = |quote: &T| {
-        let is_first = used == 0;
-        used += words(text(quote));
-        is_first || used <= most
-    };
-    quotes.into_iter().take_while(fits).collect()
 }
 
 /// What was read.

@@ -17,8 +17,9 @@ use tree_agent_contract::text::count;
 use tree_agent_frontmatter::{Schema, parse, write};
 
 use super::answer::Answer;
-use super::evidence::{Hit, MANY_HITS, best, search, wait};
+use super::evidence::{best, wait};
 use super::execute;
+use super::hits::{Hit, MANY_HITS, search};
 use super::read::{Read, quotes};
 use super::step::Pick;
 use super::{WORDS, short};

@@ -6,7 +6,7 @@ use tree_agent_contract::role::CallContext;
 use tree_agent_contract::text::one_line;
 
 use super::brief::Part;
-use super::evidence::Hit;
+use super::hits::Hit;
 
 /// A passage that is to be read and quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::RoleError;
 
-use super::evidence::{Hit, distinct, search};
+use super::hits::{Hit, distinct, search};
 use super::question::is_year;
 use crate::io::RoleIo;
 
