@@ -84,6 +84,9 @@ pub struct DocumentImport {
     pub file: String,
     /// Changes with the content of the file and with the way it is converted.
     pub fingerprint: String,
+    /// What of the file is not in the text, in words; empty if all of it is.
+    #[serde(default, skip_serializing_if = "String::is_empty", rename = "leftOut")]
+    pub left_out: String,
 }
 
 /// A document with its body.

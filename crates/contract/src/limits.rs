@@ -44,6 +44,8 @@ pub const DOCUMENT_BYTES: usize = 1024 * 1024;
 pub const KEPT_PROMPT_BYTES: usize = 64 * 1024;
 /// Bytes of the name of an import, and of the fingerprint of an imported file.
 pub const IMPORT_BYTES: usize = 128;
+/// Bytes of what an import says of a file that is not in the text.
+pub const LEFT_OUT_BYTES: usize = 2 * 1024;
 /// Bytes of an artifact's JSON payload, tool arguments or any other JSON in an event.
 pub const JSON_BYTES: usize = 256 * 1024;
 /// Bytes of a scratchpad's `tailPreview`; longer ones are cut from the front.

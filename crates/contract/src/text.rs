@@ -8,8 +8,24 @@
 use std::borrow::Cow;
 
 use crate::limits::TITLE_BYTES;
+use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 use unicode_width::UnicodeWidthStr;
+
+/// How the names of places begin that converted files mark: `<!-- Page 4 -->`.
+const PLACES: &[&str] = &[
+    "Page ",
+    "Sheet ",
+    "Attachment ",
+    "Head of pages",
+    "Foot of pages",
+    "Comments in the file",
+    "Notes of slides",
+    "Text of drawings",
+    "Text of diagrams",
+    "Text of charts",
+    "Further text",
+];
 
 /// What stands at the end of a text that was cut.
 pub const ELLIPSIS: char = '…';
@@ -20,9 +36,14 @@ pub fn place(text: &str, at: usize) -> Option<&str> {
     let marks =
         text.get(..at)?.rsplit('\n').filter_map(|line| line.strip_prefix("<!-- ")?.strip_suffix(" -->"));
     let is_place = |place: &&str| {
-        place.len() <= TITLE_BYTES && (place.starts_with("Page ") || place.starts_with("Sheet "))
+        place.len() <= TITLE_BYTES && PLACES.iter().any(|beginning| place.starts_with(beginning))
     };
     marks.into_iter().find(is_place)
+}
+
+/// A name as it is kept and looked for: `é` is one letter (NFC), though file systems and keyboards may give two.
+pub fn nfc(text: &str) -> String {
+    text.nfc().collect()
 }
 
 /// The longest beginning of `text` that takes at most `max` bytes.

@@ -5,8 +5,8 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, Doubt, Event, KeptText, Passage, RunSpec, SubtreeBudget,
-    Verdict, Verification,
+    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Passage, RunSpec,
+    SubtreeBudget, Verdict, Verification,
 };
 
 use crate::run::spec;
@@ -54,6 +54,7 @@ wire_message! {
         prompt,
     }
     PromptDocument => PromptDocument { document_id, offset, bytes, size }
+    DocumentImport => DocumentImport { source, file, fingerprint, left_out }
     BudgetExhausted => BudgetExhausted { budget, limit, used, reserved }
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
     PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }

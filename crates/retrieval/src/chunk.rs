@@ -14,6 +14,8 @@ use crate::{code, json, lines};
 pub(crate) const LONG_BYTES: usize = 1_200;
 /// The bytes of a piece at the most.
 pub const PIECE_BYTES: usize = LONG_BYTES + SHORT_BYTES;
+/// Pieces of one document: each is stored and searched.
+pub const PIECES: usize = 4_096;
 /// The bytes of a heading at the most.
 pub(crate) const HEADING_BYTES: usize = 200;
 /// The bytes of the head of a table at the most.
@@ -72,9 +74,9 @@ impl Kind {
     }
 }
 
-/// Divides `body` into pieces of at most [`PIECE_BYTES`], in their order and without overlap: paragraphs below their
-/// headings, short ones together, long ones cut. A list, a table or code stays with the sentence that leads to it.
-/// What no reader sees is in no piece, such as a comment or the addresses of links that stand apart.
+/// Divides `body` into at most about [`PIECES`] of at most [`PIECE_BYTES`], in their order and without overlap:
+/// paragraphs below their headings, short ones together, long ones cut. A list, a table or code stays with the sentence
+/// that leads to it. What no reader sees is in no piece, such as a comment or the addresses of links that stand apart.
 pub fn chunk(path: &str, body: &str) -> Vec<Piece> {
     let mut pieces = Pieces::new(body);
     let format = pieces.read(path);
@@ -83,7 +85,27 @@ pub fn chunk(path: &str, body: &str) -> Vec<Piece> {
     if format == Format::Code {
         code::name(body, &mut pieces.pieces);
     }
-    pieces.pieces
+    together(pieces.pieces, body.len())
+}
+
+/// As many pieces as a document may have: short neighbours become one, below the headings of the first.
+fn together(pieces: Vec<Piece>, bytes: usize) -> Vec<Piece> {
+    if pieces.len() <= PIECES {
+        return pieces;
+    }
+    // Two neighbours are longer than this when they stay apart.
+    let least = 2 * bytes.div_ceil(PIECES);
+    let mut fewer: Vec<Piece> = Vec::with_capacity(PIECES);
+    for piece in pieces {
+        match fewer.last_mut().filter(|last| piece.range.end - last.range.start <= least) {
+            Some(last) => {
+                last.range.end = piece.range.end;
+                last.kind = if last.kind == piece.kind { last.kind } else { Kind::Text };
+            }
+            None => fewer.push(piece),
+        }
+    }
+    fewer
 }
 
 /// The title of a document that was given none: its first heading, else the name of its file. Only at its beginning a

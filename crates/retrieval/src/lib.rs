@@ -22,7 +22,7 @@ mod rank;
 mod terms;
 mod visible;
 
-pub use chunk::{Kind, PIECE_BYTES, Piece, chunk, default_title};
+pub use chunk::{Kind, PIECE_BYTES, PIECES, Piece, chunk, default_title};
 pub use code::names;
 pub use format::Format;
 pub use fuse::{Fused, fuse};

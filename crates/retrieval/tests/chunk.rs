@@ -1,7 +1,7 @@
 //! Pieces of documents.
 
 use proptest::prelude::*;
-use tree_agent_retrieval::{Kind, PIECE_BYTES, Passage, Piece, Query, chunk, terms};
+use tree_agent_retrieval::{Kind, PIECE_BYTES, PIECES, Passage, Piece, Query, chunk, terms};
 
 fn texts<'a>(body: &'a str, pieces: &[Piece]) -> Vec<&'a str> {
     pieces.iter().map(|piece| &body[piece.range.clone()]).collect()
@@ -54,6 +54,15 @@ proptest! {
         let held = texts(&body, &check(path, &body)).join(" ");
         prop_assert_eq!(held.split_whitespace().collect::<Vec<_>>(), body.split_whitespace().collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn many_short_sections_are_put_together() {
+    let body: String = (0..30_000).map(|n| format!("# s{n}\n\nword{n}x\n\n")).collect();
+    let pieces = check("a.md", &body);
+    assert!(pieces.len() <= PIECES, "{}", pieces.len());
+    let held = texts(&body, &pieces).join(" ");
+    assert!((0..30_000).all(|n| held.contains(&format!("word{n}x"))));
 }
 
 #[test]

@@ -47,6 +47,21 @@ async fn run() -> anyhow::Result<()> {
             .create_project(NewProject { project: new, user_id: String::new(), request_id: String::new() })
             .await?;
         let mut random = Random(1);
+        let short: String = (0..70_000).map(|section| format!("# s{section}\n\ntext\n\n")).collect();
+        let body = tree_agent_contract::text::prefix(&short, 1024 * 1024).to_owned();
+        let begun = Instant::now();
+        let short = Document {
+            id: DocumentId::source(project, "short.md"),
+            body,
+            ..document(project, 0, &mut random)
+        };
+        store.put_document(short.clone()).await?;
+        let took = begun.elapsed().as_secs_f64();
+        println!(
+            "{}",
+            serde_json::json!({ "bench": format!("store 1 MiB of short sections/{name}"), "value": took, "unit": "s" })
+        );
+        store.delete_source(short.id, None).await?;
         let mut written = 0;
         for passages in PASSAGES {
             while written < passages {

@@ -143,8 +143,9 @@ pub(super) async fn replace<D: Db>(
         Dialect::Postgres => db.run(sql, &[&document.0, &project, &rows, &words]).await?,
         Dialect::Embedded => {
             db.run(sql, &[&document.0, &project, &rows]).await?;
+            // The cross join keeps the order. Otherwise the array would be read again for each passage.
             let sql = "INSERT INTO onto_passages_search (rowid, words) SELECT p.row, w.value FROM json_each($2) w \
-                       JOIN onto_passages p ON p.document_id = $1 AND p.ordinal = w.key";
+                       CROSS JOIN onto_passages p WHERE p.document_id = $1 AND p.ordinal = w.key";
             db.run(sql, &[&document.0, &words]).await?;
         }
     }
@@ -314,8 +315,8 @@ async fn named<D: Db>(db: &mut D, ids: Vec<PassageId>) -> Result<Vec<StoredPassa
     );
     let sql = format!(
         "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.head FROM {list} \
-         JOIN onto_passages p ON p.document_id = w.document_id AND p.ordinal = w.ordinal \
-         JOIN onto_sources d ON d.id = p.document_id ORDER BY w.place"
+         CROSS JOIN onto_passages p JOIN onto_sources d ON d.id = p.document_id \
+         WHERE p.document_id = w.document_id AND p.ordinal = w.ordinal ORDER BY w.place"
     );
     let documents = List(ids.iter().map(|id| id.document.0).collect::<Vec<_>>());
     let ordinals = List(ids.iter().map(|id| id.ordinal.cast_signed()).collect::<Vec<_>>());

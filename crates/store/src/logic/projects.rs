@@ -18,6 +18,9 @@ use crate::types::{List, Time, json};
 const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_sources d \
                       WHERE d.project_id = p.id AND d.type_key = 'document.source'), p.status, p.tool_rules, \
                       COALESCE(p.updated_at, p.created_at), p.revision FROM onto_projects p";
+/// The part of it that counts.
+const COUNT: &str =
+    "(SELECT count(*) FROM onto_sources d WHERE d.project_id = p.id AND d.type_key = 'document.source')";
 
 #[async_trait]
 impl<S: Backend> Projects for S {
@@ -27,6 +30,10 @@ impl<S: Backend> Projects for S {
 
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
         self.with(move |db| Box::pin(one(db, id))).await
+    }
+
+    async fn uncounted_project(&self, id: ProjectId) -> Result<Project, StoreError> {
+        self.with(move |db| Box::pin(uncounted(db, id))).await
     }
 
     async fn list_projects(&self, query: ProjectQuery) -> Result<Page<Project>, StoreError> {
@@ -60,6 +67,12 @@ async fn create<D: Db>(db: &mut D, new: NewProject) -> Result<Project, StoreErro
 
 async fn one<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
     let row = db.row(&format!("{SELECT} WHERE p.id = $1"), &[&id.0]).await?;
+    row.map_or_else(|| Err(StoreError::not_found("project", id)), |row| project(&row))
+}
+
+async fn uncounted<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
+    let columns = SELECT.replace(COUNT, "0");
+    let row = db.row(&format!("{columns} WHERE p.id = $1"), &[&id.0]).await?;
     row.map_or_else(|| Err(StoreError::not_found("project", id)), |row| project(&row))
 }
 

@@ -18,6 +18,11 @@ pub trait Projects: Send + Sync {
     /// The project, or [`StoreError::NotFound`].
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError>;
 
+    /// The same in a time that does not grow with its documents: their number may be 0.
+    async fn uncounted_project(&self, id: ProjectId) -> Result<Project, StoreError> {
+        self.project(id).await
+    }
+
     /// A page of projects by name.
     async fn list_projects(&self, query: ProjectQuery) -> Result<Page<Project>, StoreError>;
 

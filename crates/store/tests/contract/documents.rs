@@ -66,6 +66,7 @@ pub async fn a_deleted_source_is_gone_and_an_import_deletes_only_its_own(f: Fixt
             source: by.into(),
             file: format!("{path}\"'"),
             fingerprint: "f".into(),
+            left_out: "page 2".into(),
         }));
         document
     };

@@ -54,6 +54,8 @@ pub async fn a_change_leaves_the_rest_as_it_is(f: Fixture) {
     };
     assert_eq!(changed, expected);
     assert_eq!(f.store.project(project_id(1)).await.unwrap(), expected);
+    let uncounted = f.store.uncounted_project(project_id(1)).await.unwrap();
+    assert_eq!((uncounted.name, uncounted.revision), (expected.name.clone(), expected.revision));
     let found = async |statuses: &[ProjectStatus]| {
         let query = ProjectQuery { statuses: statuses.to_vec(), limit: 10, ..ProjectQuery::default() };
         let page = f.store.list_projects(query).await.unwrap();
