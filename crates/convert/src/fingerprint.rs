@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use tree_agent_contract::text::hex;
 
 /// Changes when files are converted or split in another way, so that they are imported again.
-const VERSION: &[u8] = b"6";
+const VERSION: &[u8] = b"7";
 
 /// A hash of all that the documents of a file are made of: its bytes, and its title if that is kept beside it.
 pub fn file_hash(title: &str, bytes: &[u8]) -> String {

@@ -1,5 +1,6 @@
 //! HTML as Markdown.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +9,8 @@ use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
 
-use crate::text::{decode, tidy};
+use crate::table::{Cell, Row, cell_text, further_heads, markdown};
+use crate::text::{decode, tidy, without_pictures};
 use crate::{Converted, Fault, Reason};
 
 /// Bytes of an HTML file in which it names its encoding.
@@ -17,6 +19,42 @@ const HEAD: usize = 1024;
 const HIDDEN: &[&str] = &[
     "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "embed", "input",
 ];
+/// Elements below so many others are plain text. The library would read what is nested again at each level.
+const DEPTH: usize = 100;
+/// Elements within so many others are not even parsed as such: the parser looks at all open ones for each.
+const OPEN: usize = 500;
+/// Elements that are open until their end.
+const NESTING: &[&str] = &[
+    "a",
+    "article",
+    "aside",
+    "b",
+    "blockquote",
+    "code",
+    "details",
+    "div",
+    "dl",
+    "em",
+    "fieldset",
+    "figure",
+    "font",
+    "form",
+    "footer",
+    "header",
+    "i",
+    "main",
+    "ol",
+    "section",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "table",
+    "u",
+    "ul",
+];
+/// Columns that a cell spans at the most, and rows.
+const SPAN: usize = 100;
 
 /// HTML as Markdown, with its headings, lists, tables and links.
 pub(crate) fn html(bytes: &[u8]) -> Result<Converted, Fault> {
@@ -33,7 +71,13 @@ pub(crate) fn html(bytes: &[u8]) -> Result<Converted, Fault> {
         .add_handler(vec!["q"], |handlers: &dyn Handlers, element: Element<'_>| {
             Some(format!("“{}”", handlers.walk_children(element.node).content).into())
         })
+        // Without words it says nothing; some only count readers.
+        .add_handler(vec!["img"], |handlers: &dyn Handlers, element: Element<'_>| {
+            let alt = attribute(element.node, "alt").is_some_and(|alt| !alt.trim().is_empty());
+            if alt { handlers.fallback(element) } else { None }
+        })
         .add_handler(vec!["table"], table)
+        .add_handler(vec!["pre"], |_: &dyn Handlers, element: Element<'_>| Some(fenced(element.node).into()))
         .add_handler(vec!["title"], move |handlers: &dyn Handlers, element: Element<'_>| {
             let mut title = found.lock().unwrap_or_else(PoisonError::into_inner);
             if title.is_empty() {
@@ -43,61 +87,237 @@ pub(crate) fn html(bytes: &[u8]) -> Result<Converted, Fault> {
             None
         })
         .build();
-    let text = converter
-        .convert(&decode(bytes, declared(bytes))?)
+    let tree = converter
+        .html_to_tree(&shallow(&decode(bytes, declared(bytes))?))
         .map_err(|e| Fault::new(Reason::Broken, format!("broken: {e}")))?;
+    let left_out = prune(&tree);
+    let text = converter.tree_to_markdown(&tree);
     let title = title.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Ok(Converted { title, text: tidy(&text) })
+    Ok(Converted { title, text: tidy(&without_pictures(&text)), left_out })
+}
+
+/// A page without the tags of elements that are nested too deeply.
+fn shallow(page: &str) -> String {
+    let mut shallow = String::with_capacity(page.len());
+    let (mut rest, mut open) = (page, 0_usize);
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        shallow.push_str(before);
+        let end = tag.find('>').map_or(tag.len(), |end| end + 1);
+        let name = tag[1..end].trim_start_matches('/');
+        let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
+        let is_nesting = NESTING.iter().any(|nesting| name.eq_ignore_ascii_case(nesting));
+        let is_end = tag.starts_with("</");
+        let kept = if is_nesting && open + usize::from(!is_end) > OPEN { " " } else { &tag[..end] };
+        // A sign that begins no tag, such as that in a < b, hides no tag behind it.
+        let end = if name.is_empty() && !tag.starts_with("<!") && !is_end { 1 } else { end };
+        shallow.push_str(if end == 1 { "<" } else { kept });
+        if is_nesting {
+            open = if is_end { open.saturating_sub(1) } else { open + 1 };
+        }
+        rest = &tag[end..];
+    }
+    shallow + rest
+}
+
+/// Takes out what browsers do not show and what leads to other places, flattens what is nested deeply, and says what
+/// was taken out.
+fn prune(tree: &Rc<Node>) -> Vec<String> {
+    let (mut hidden, mut links) = (0, 0);
+    let mut todo = vec![(tree.clone(), 0, false)];
+    while let Some((node, depth, is_edge)) = todo.pop() {
+        let is_edge = is_edge || matches!(tag(&node), "header" | "footer" | "aside");
+        let mut children = node.children.borrow_mut();
+        children.retain(|child| {
+            let words = |child: &Rc<Node>| raw(child).split_whitespace().count();
+            if is_hidden(child) {
+                hidden += words(child);
+                return false;
+            }
+            let leads = leads(child, is_edge);
+            links += if leads { words(child) } else { 0 };
+            !leads
+        });
+        if depth == DEPTH && !children.is_empty() {
+            let words: Vec<String> = children.iter().map(raw).collect();
+            let text = Node::new(NodeData::Text { contents: RefCell::new(words.join(" ").into()) });
+            text.parent.set(Some(Rc::downgrade(&node)));
+            *children = vec![text];
+        }
+        todo.extend(children.iter().map(|child| (child.clone(), depth + 1, is_edge)));
+    }
+    let left_out = [(hidden, "words that browsers hide"), (links, "words of links to other places")];
+    left_out.iter().filter(|(words, _)| *words > 0).map(|(words, what)| format!("{words} {what}")).collect()
+}
+
+/// Whether browsers do not show an element, though it holds text.
+fn is_hidden(node: &Rc<Node>) -> bool {
+    let style = attribute(node, "style").unwrap_or_default().to_ascii_lowercase().replace(' ', "");
+    let is_closed = tag(node) == "dialog" && attribute(node, "open").is_none();
+    is_closed
+        || attribute(node, "hidden").is_some()
+        || style.contains("display:none")
+        || style.contains("visibility:hidden")
+}
+
+/// Whether an element serves only to lead to other places: navigation, the sign beside a heading, and a list of links
+/// at the edge of a page.
+fn leads(node: &Rc<Node>, is_edge: bool) -> bool {
+    let is_sign = || matches!(raw(node).trim(), "" | "¶" | "#" | "§");
+    let is_link = |node: &Rc<Node>| tag(node) == "a" && attribute(node, "href").is_some();
+    match tag(node) {
+        "nav" => true,
+        "a" => attribute(node, "href").is_some_and(|to| to.starts_with('#')) && is_sign(),
+        "ul" | "ol" if is_edge => node.children.borrow().iter().all(|item| {
+            item.children.borrow().iter().all(|child| is_link(child) || raw(child).trim().is_empty())
+                && (tag(item) == "li" || raw(item).trim().is_empty())
+        }),
+        _ => attribute(node, "role").is_some_and(|role| role == "navigation"),
+    }
+}
+
+/// The name of an element; empty for other nodes.
+fn tag(node: &Node) -> &str {
+    match &node.data {
+        NodeData::Element { name, .. } => name.local.as_ref(),
+        _ => "",
+    }
+}
+
+/// The value of an attribute.
+fn attribute(node: &Rc<Node>, name: &str) -> Option<String> {
+    let NodeData::Element { attrs, .. } = &node.data else { return None };
+    let attrs = attrs.borrow();
+    attrs.iter().find(|attr| attr.name.local.as_ref() == name).map(|attr| attr.value.to_string())
+}
+
+/// All text in `node` as it stands there.
+fn raw(node: &Rc<Node>) -> String {
+    let mut text = String::new();
+    let mut todo = vec![node.clone()];
+    while let Some(node) = todo.pop() {
+        match &node.data {
+            NodeData::Text { contents } => text.push_str(&contents.borrow()),
+            NodeData::Element { name, .. } if name.local.as_ref() == "br" => text.push('\n'),
+            NodeData::Element { name, .. } if HIDDEN.contains(&name.local.as_ref()) => continue,
+            _ => {}
+        }
+        todo.extend(node.children.borrow().iter().rev().cloned());
+    }
+    text
+}
+
+/// Preformatted text as a block of code.
+fn fenced(node: &Rc<Node>) -> String {
+    let text = raw(node);
+    let ticks = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(ticks.max(2) + 1);
+    let first = node.children.borrow().first().cloned();
+    let classes = std::iter::once(node).chain(&first).filter_map(|node| attribute(node, "class"));
+    let classes = classes.collect::<Vec<_>>().join(" ");
+    let language = classes.split_whitespace().find_map(|class| class.strip_prefix("language-"));
+    format!("\n\n{fence}{}\n{}\n{fence}\n\n", language.unwrap_or_default(), text.trim_matches('\n'))
 }
 
 /// Writes a table that has headings, row by row. The library would drop headings of rows, and rows of a head but the
 /// first. Other tables often serve the layout; they are text.
 fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
-    let mut table = Table { handlers, is_headed: false, beside: String::new(), rows: Vec::new() };
-    table.read(element.node);
-    let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0);
-    if !table.is_headed || columns == 0 {
+    let mut table = Table {
+        handlers,
+        heads: 0,
+        has_names: false,
+        beside: String::new(),
+        rows: Vec::new(),
+        open: Vec::new(),
+    };
+    table.read(element.node, false);
+    table.end_row();
+    if !table.has_names || table.rows.is_empty() {
         return handlers.fallback(element);
     }
-    // Readers ignore cells beyond those of the head.
-    table.rows[0].resize(columns, String::new());
-    table.rows.insert(1, vec!["---".to_owned(); columns]);
-    let rows: Vec<String> = table.rows.iter().map(|row| format!("| {} |\n", row.join(" | "))).collect();
-    Some(format!("\n\n{}{}\n", table.beside, rows.concat()).into())
+    let heads = table.heads.max(1 + further_heads(&table.rows));
+    Some(format!("\n\n{}{}\n\n", table.beside, markdown(&table.rows, heads.min(table.rows.len()))).into())
 }
 
 /// A table that is being read.
 struct Table<'a> {
     handlers: &'a dyn Handlers,
+    /// Rows of its head.
+    heads: usize,
     /// It has a heading.
-    is_headed: bool,
+    has_names: bool,
     /// Its captions, as paragraphs.
     beside: String,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Row>,
+    /// For each column a cell that spans further rows, and how many.
+    open: Vec<(usize, Cell)>,
 }
 
 impl Table<'_> {
     /// Adds what is in `node`: a table, a section of it, or a row.
-    fn read(&mut self, node: &Rc<Node>) {
+    fn read(&mut self, node: &Rc<Node>, is_head: bool) {
         for child in node.children.borrow().iter() {
             let NodeData::Element { name, .. } = &child.data else { continue };
             let tag = name.local.as_ref();
-            self.is_headed |= matches!(tag, "thead" | "th");
-            match (tag, self.rows.last_mut()) {
-                ("thead" | "tbody" | "tfoot", _) => self.read(child),
-                ("tr", _) => {
+            self.has_names |= matches!(tag, "thead" | "th");
+            match tag {
+                "thead" | "tbody" | "tfoot" => self.read(child, tag == "thead"),
+                "tr" => {
+                    self.end_row();
                     self.rows.push(Vec::new());
-                    self.read(child);
-                    self.rows.pop_if(|row| row.is_empty());
+                    self.read(child, is_head);
+                    if is_head {
+                        self.heads = self.rows.len();
+                    }
                 }
-                ("td" | "th", Some(row)) => {
-                    let text = self.handlers.handle(child).map(|cell| cell.content).unwrap_or_default();
-                    row.push(text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"));
-                }
+                "td" | "th" if !self.rows.is_empty() => self.cell(child),
                 _ => {
                     let text = self.handlers.handle(child).map(|caption| caption.content).unwrap_or_default();
                     self.beside.push_str(&format!("{}\n\n", text.trim()));
                 }
+            }
+        }
+    }
+
+    /// Adds a cell to the last row, once for each column that it spans.
+    fn cell(&mut self, node: &Rc<Node>) {
+        self.spanned();
+        let text = self.handlers.handle(node).map(|cell| cell.content).unwrap_or_default();
+        let lines = text.lines().filter(|line| !line.starts_with("```"));
+        let cell = Cell::new(cell_text(&lines.collect::<Vec<_>>().join(" ")));
+        let span = |name| {
+            let number = attribute(node, name).and_then(|number| number.trim().parse().ok());
+            number.unwrap_or(1_usize).clamp(1, SPAN)
+        };
+        let (columns, rows) = (span("colspan"), span("rowspan"));
+        let Some(row) = self.rows.last_mut() else { return };
+        for column in 0..columns {
+            let at = row.len();
+            row.push(if column == 0 { cell.clone() } else { cell.again(column, 0) });
+            self.open.resize(self.open.len().max(at + 1), (0, Cell::default()));
+            self.open[at] = (rows - 1, cell.again(column, 1));
+        }
+    }
+
+    /// Adds the cells of rows above that the next columns of the last row belong to.
+    fn spanned(&mut self) {
+        let Some(row) = self.rows.last_mut() else { return };
+        while let Some((rows @ 1.., cell)) = self.open.get_mut(row.len()) {
+            *rows -= 1;
+            row.push(cell.clone());
+        }
+    }
+
+    /// Ends the last row. One without cells is none.
+    fn end_row(&mut self) {
+        if self.rows.pop_if(|row| row.is_empty()).is_some() {
+            return;
+        }
+        let Some(row) = self.rows.last() else { return };
+        for column in row.len()..self.open.len() {
+            self.spanned();
+            if let Some(row) = self.rows.last_mut().filter(|row| row.len() == column) {
+                row.push(Cell::default());
             }
         }
     }
@@ -161,7 +381,7 @@ mod tests {
             ),
             (
                 "<table><thead><tr><td>Part<td>Price<tr><th>-<th>Euros</thead><tr><td>valve<td>3<td>spare</table>",
-                "| Part | Price |  |\n| --- | --- | --- |\n| - | Euros |\n| valve | 3 | spare |",
+                "| Part / - | Price / Euros |  |\n| --- | --- | --- |\n| valve | 3 | spare |",
             ),
             (
                 "<table><tr><td><table><tr><th>in<th>side</table><td>more</table>",
@@ -170,6 +390,40 @@ mod tests {
         ] {
             assert_eq!(html(page.as_bytes()).unwrap().text, table, "{page}");
         }
+    }
+
+    #[test]
+    fn a_cell_over_several_rows_and_columns_stands_in_each() {
+        let page = "<table><tr><th rowspan=2>Ferry<th colspan=2>Leaves<tr><th>first<th>last\
+                    <tr><td rowspan='2'>North<td>06:20<td>19:00<tr><td>07:20<tr><td>South<td colspan=2>never</table>";
+        let table = "| Ferry | Leaves / first | Leaves / last |\n| --- | --- | --- |\n\
+                     | North | 06:20 | 19:00 |\n| North | 07:20 |  |\n| South | never | never |";
+        assert_eq!(html(page.as_bytes()).unwrap().text, table);
+    }
+
+    #[test]
+    fn what_browsers_do_not_show_is_no_text() {
+        let page = "<nav>Home</nav><h1>Piers<a class=headerlink href='#piers'>¶</a></h1><p hidden>old</p>\
+                    <p style='Display: none'>gone</p><ul role=navigation><li>next</ul><p>Pier 4.</p>\
+                    <img alt=Map src='data:image/png;base64,AAAA'>";
+        let text = "# Piers\n\nPier 4.\n\n![Map](picture)";
+        assert_eq!(html(page.as_bytes()).unwrap().text, text);
+    }
+
+    #[test]
+    fn preformatted_text_is_code() {
+        let page =
+            "<p>Run<pre class=language-sh>ls <b>-l</b>\n# all\n</pre><p>or<pre><code>a ``` b</code></pre>";
+        let text = "Run\n\n```sh\nls -l\n# all\n```\n\nor\n\n````\na ``` b\n````";
+        assert_eq!(html(page.as_bytes()).unwrap().text, text);
+    }
+
+    #[test]
+    fn what_is_nested_deeply_keeps_its_words() {
+        let page = format!("{}deep{}<h2>End</h2>", "<ul><li>x ".repeat(60_000), "</ul>".repeat(60_000));
+        let text = html(page.as_bytes()).unwrap().text;
+        assert!(text.contains("deep") && text.ends_with("## End"), "{}", text.len());
+        assert_eq!(text.matches('x').count(), 60_000);
     }
 
     #[test]
@@ -209,8 +463,8 @@ mod tests {
     }
 
     /// Elements whose text is on lines of its own.
-    const BLOCKS: &str = "address article aside blockquote center dd details dialog div dl dt fieldset figcaption figure \
-        footer form h1 h2 h3 h6 header li main menu nav ol p pre section summary ul";
+    const BLOCKS: &str = "address article aside blockquote center dd details div dl dt fieldset figcaption figure \
+        footer form h1 h2 h3 h6 header li main menu ol p pre section summary ul";
 
     /// Other elements whose text browsers show.
     const OTHERS: &str = "a abbr b bdi bdo body button caption cite code del dfn em i ins kbd label legend mark option output \

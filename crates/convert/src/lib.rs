@@ -7,18 +7,28 @@
 //! A line such as `<!-- Page 4 -->` or `<!-- Sheet Prices -->` marks where a page or a sheet begins; citations name it
 //! ([`tree_agent_contract::text::place`]).
 
+mod document;
 #[cfg(test)]
 #[path = "../tests/support/files.rs"]
 mod files;
 mod fingerprint;
 mod html;
 mod kind;
+mod mail;
 mod office;
+mod package;
 mod parts;
+mod pdf;
+#[cfg(test)]
+#[path = "../tests/support/real.rs"]
+mod real;
+mod table;
 mod text;
 pub mod worker;
 
 use serde::{Deserialize, Serialize};
+use tree_agent_contract::limits::LEFT_OUT_BYTES;
+use tree_agent_contract::text::truncate;
 
 pub use fingerprint::{file_hash, fingerprint, sha256};
 pub use kind::{Kind, by_name};
@@ -35,6 +45,15 @@ pub struct Converted {
     pub title: String,
     /// Markdown or plain text.
     pub text: String,
+    /// What of the file is not in the text, in words.
+    pub left_out: Vec<String>,
+}
+
+impl Converted {
+    /// What is left out, in one line.
+    pub fn left_out_in_words(&self) -> String {
+        truncate(&self.left_out.join("; "), LEFT_OUT_BYTES).into_owned()
+    }
 }
 
 /// Why a file has no text.

@@ -41,6 +41,31 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
     }
 }
 
+/// `text` in which pictures that stand in it, as base64, are a word.
+pub(crate) fn without_pictures(text: &str) -> String {
+    const BASE64: &str = ";base64,";
+    /// Bytes between `data:` and the mark: a type of media with parameters.
+    const TYPE: usize = 100;
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(BASE64) {
+        let (before, after) = rest.split_at(at);
+        let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '%');
+        match before.rfind("data:").filter(|begin| at - begin <= TYPE) {
+            Some(begin) => {
+                out.push_str(&before[..begin]);
+                out.push_str("picture");
+                rest = after[BASE64.len()..].trim_start_matches(is_base64);
+            }
+            None => {
+                out.push_str(&rest[..at + BASE64.len()]);
+                rest = &after[BASE64.len()..];
+            }
+        }
+    }
+    out + rest
+}
+
 /// Without control characters, blanks at the ends of lines, and more than one empty line in a row.
 pub(crate) fn tidy(text: &str) -> String {
     let mut tidied = String::with_capacity(text.len());
@@ -99,6 +124,13 @@ mod tests {
             assert_eq!(decode(bytes, None).unwrap_err().reason, reason, "{bytes:x?}");
         }
         assert!(decode(b"\x1b[32mINFO\x1b[0m started\n", None).is_ok(), "a log of a terminal");
+    }
+
+    #[test]
+    fn pictures_are_a_word() {
+        let text = "![Map](data:image/png;base64,iVBORw0KGgo=) of the piers; base64 is a code;base64,abc";
+        let expected = "![Map](picture) of the piers; base64 is a code;base64,abc";
+        assert_eq!(without_pictures(text), expected);
     }
 
     #[test]

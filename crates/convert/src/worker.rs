@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tree_agent_contract::limits::TITLE_BYTES;
 use tree_agent_contract::text::prefix;
 
-use crate::{Converted, FILE_BYTES, Fault, Kind, Reason, html, office, text};
+use crate::{Converted, FILE_BYTES, Fault, Kind, Reason, html, mail, office, pdf, text};
 
 /// The hidden command of the program that calls [`serve`]; the extension of the file follows.
 pub const COMMAND: &str = "_convert-file";
@@ -64,13 +64,14 @@ pub fn serve(extension: &str, seconds: u64) -> io::Result<Infallible> {
     work.join().unwrap_or_else(|_| Err(io::Error::other("the conversion panicked")))
 }
 
-fn convert(extension: &str, bytes: &[u8]) -> Result<Converted, Fault> {
+/// What a file with this extension says. Only a process that limits itself may call it.
+pub(crate) fn convert(extension: &str, bytes: &[u8]) -> Result<Converted, Fault> {
     let converted = match Kind::of_extension(extension) {
         Some(Kind::Html) => html::html(bytes),
-        Some(Kind::Pdf) => office::pdf(bytes),
-        Some(Kind::Mail) => office::mail(bytes),
+        Some(Kind::Pdf) => pdf::pdf(bytes),
+        Some(Kind::Mail) => mail::mail(bytes),
         Some(kind @ (Kind::Office | Kind::Sheet)) => office::office(kind, extension, bytes),
-        _ => text::decode(bytes, None).map(|text| Converted { title: String::new(), text }),
+        _ => text::decode(bytes, None).map(|text| Converted { text, ..Converted::default() }),
     }?;
     if converted.text.len() > FILE_BYTES {
         let why = format!("too large: more than {} MiB of text", FILE_BYTES >> 20);
@@ -110,8 +111,12 @@ impl Converter {
     /// When it has no text; the fault says why.
     pub async fn convert(&self, path: &str, kind: Kind, bytes: Vec<u8>) -> Result<Converted, Fault> {
         let converted = match kind {
-            Kind::Markdown | Kind::Text | Kind::Code => {
-                Converted { title: String::new(), text: text::decode(&bytes, None)? }
+            Kind::Markdown => {
+                let text = text::without_pictures(&text::decode(&bytes, None)?);
+                Converted { text, ..Converted::default() }
+            }
+            Kind::Text | Kind::Code => {
+                Converted { text: text::decode(&bytes, None)?, ..Converted::default() }
             }
             _ => {
                 let extension = Path::new(path).extension().unwrap_or_default().to_string_lossy();

@@ -1,0 +1,363 @@
+//! What the parts of an office file hold beside what a library reads of them.
+//!
+//! A paragraph of any part is looked for in the text, word by word. If a word is missing, the paragraph is added at the
+//! end, below the name of its part: heads and feet of pages, comments, text in drawings. What nobody sees in the file,
+//! such as hidden rows, is only named.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Cursor, Read};
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use zip::ZipArchive;
+
+/// Bytes of one part that are read.
+const PART_BYTES: u64 = 64 * 1024 * 1024;
+/// Parts that are read.
+const PARTS: usize = 5_000;
+/// The place of what stands at the head of each page, and at its foot.
+pub(crate) const HEAD: &str = "Head of pages";
+pub(crate) const FOOT: &str = "Foot of pages";
+/// Cells that are named; further ones are counted.
+const NAMED: usize = 5;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Paragraphs that the text lacks, below the names of their parts.
+    pub(crate) sections: BTreeMap<String, Vec<String>>,
+    /// What was left out.
+    pub(crate) left_out: Vec<String>,
+    /// Names of the sheets that can be seen.
+    pub(crate) sheets: Vec<String>,
+}
+
+/// What the parts of a file hold beside `text`. A file that is no archive has no parts.
+pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
+    let mut found = Beside::default();
+    let Ok(mut archive) = ZipArchive::new(Cursor::new(bytes)) else {
+        old_sheets(bytes, &mut found);
+        return found;
+    };
+    let names: Vec<String> = archive.file_names().take(PARTS).map(str::to_owned).collect();
+    let mut part = |name: &str| {
+        let mut xml = Vec::new();
+        archive.by_name(name).ok()?.take(PART_BYTES).read_to_end(&mut xml).ok()?;
+        Some(xml)
+    };
+    let read: HashSet<String> = words(text).collect();
+    let book = part("xl/workbook.xml")
+        .map(|xml| workbook(&xml, &part("xl/_rels/workbook.xml.rels").unwrap_or_default()));
+    for (name, _, is_hidden) in book.iter().flatten() {
+        match is_hidden {
+            true => found.left_out.push(format!("hidden sheet {name}")),
+            false => found.sheets.push(name.clone()),
+        }
+    }
+    let mut pictures = 0;
+    let mut deleted = 0;
+    for name in &names {
+        let is_picture = mime_guess::from_path(name).first().is_some_and(|kind| kind.type_() == "image");
+        pictures += usize::from(is_picture && !name.contains("Thumbnail") && !name.contains("thumbnail"));
+        if name.contains("/embeddings/") {
+            found.left_out.push(format!("embedded file {}", name.rsplit('/').next().unwrap_or_default()));
+        }
+        if let Some((sheet, ..)) =
+            book.iter().flatten().find(|(_, target, is_hidden)| !is_hidden && name == target)
+        {
+            found.left_out.extend(part(name).map(|xml| hidden_of(&xml, sheet)).unwrap_or_default());
+        }
+        let Some(label) = label(name) else { continue };
+        for paragraph in part(name).map(|xml| paragraphs(&xml, label)).unwrap_or_default() {
+            if paragraph.label == "Deleted" {
+                deleted += words(&paragraph.text).count();
+            } else if paragraph.label == "Sheet" {
+                found.sheets.push(paragraph.text);
+            } else if paragraph.label == "Hidden" {
+                if !found.left_out.contains(&paragraph.text) {
+                    found.left_out.push(paragraph.text);
+                }
+            } else if words(&paragraph.text).any(|word| !read.contains(&word)) {
+                let section = found.sections.entry(paragraph.label).or_default();
+                if !section.contains(&paragraph.text) {
+                    section.push(paragraph.text);
+                }
+            }
+        }
+    }
+    if pictures > 0 {
+        found.left_out.push(format!("{pictures} {}", if pictures == 1 { "picture" } else { "pictures" }));
+    }
+    if deleted > 0 {
+        found.left_out.push(format!("{deleted} words that are marked as deleted"));
+    }
+    found
+}
+
+/// The sheets of a workbook of Excel before 2007: `BoundSheet8` of [MS-XLS] names each, and says whether it is hidden.
+fn old_sheets(bytes: &[u8], found: &mut Beside) {
+    const BOUND_SHEET: u16 = 0x85;
+    let mut stream = Vec::new();
+    let read = cfb::CompoundFile::open(Cursor::new(bytes)).and_then(|mut file| {
+        let name = if file.is_stream("/Workbook") { "/Workbook" } else { "/Book" };
+        file.open_stream(name)?.take(PART_BYTES).read_to_end(&mut stream)
+    });
+    let mut rest = stream.as_slice();
+    while let (Ok(_), [kind, more, low, high, after @ ..]) = (&read, rest) {
+        let Some((record, others)) = after.split_at_checked(usize::from(u16::from_le_bytes([*low, *high])))
+        else {
+            return;
+        };
+        if u16::from_le_bytes([*kind, *more]) == BOUND_SHEET
+            && let [_, _, _, _, state, 0, long, wide, name @ ..] = record
+        {
+            let long = usize::from(*long);
+            let name: String = match wide & 1 {
+                0 => name.iter().take(long).map(|byte| char::from(*byte)).collect(),
+                _ => {
+                    let units =
+                        name.chunks_exact(2).take(long).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+                    char::decode_utf16(units).flatten().collect()
+                }
+            };
+            match state & 3 {
+                0 => found.sheets.push(name),
+                _ => found.left_out.push(format!("hidden sheet {name}")),
+            }
+        }
+        rest = others;
+    }
+}
+
+/// The words of a text: letters and digits without what stands between them.
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+/// What the paragraphs of a part are, by its name; none for a part whose text nobody sees as such.
+fn label(name: &str) -> Option<&'static str> {
+    let file = name.rsplit('/').next()?;
+    let is = |beginning: &str| file.starts_with(beginning) && file.ends_with(".xml");
+    match name {
+        _ if name.contains("glossary/") || name.contains("/_rels/") => None,
+        "word/document.xml" | "content.xml" => Some("Further text"),
+        "styles.xml" => Some(""),
+        _ if is("header") => Some(HEAD),
+        _ if is("footer") => Some(FOOT),
+        _ if is("comment") && !is("commentAuthors") || name.contains("threadedComments/") => {
+            Some("Comments in the file")
+        }
+        _ if is("notesSlide") => Some("Notes of slides"),
+        _ if is("footnotes") || is("endnotes") => Some("Further text"),
+        _ if name.contains("diagrams/data") => Some("Text of diagrams"),
+        _ if is("drawing") || is("vmlDrawing") => Some("Text of drawings"),
+        _ if name.contains("/charts/chart") && is("chart") => Some("Text of charts"),
+        _ if name.starts_with("ppt/slides/slide") => Some("Further text"),
+        _ if name.ends_with(".xhtml") || name.ends_with(".html") => Some("Further text"),
+        _ => None,
+    }
+}
+
+struct Paragraph {
+    label: String,
+    text: String,
+}
+
+/// The paragraphs of a part. What is within an element for the head of pages, a comment and the like is labelled so.
+fn paragraphs(xml: &[u8], part: &str) -> Vec<Paragraph> {
+    let mut found = Vec::new();
+    let mut open: Vec<String> = Vec::new();
+    let mut text = String::new();
+    let mut hidden = Vec::new();
+    walk(xml, |step| match step {
+        Step::Begin(name, tag) => {
+            let flag = |key: &str, value: &str| attribute(tag, key).is_some_and(|found| found == value);
+            if name == "sld" && flag("show", "0") {
+                found.push(Paragraph::new("Hidden", "a hidden slide was read as the others"));
+            }
+            if name == "style" {
+                hidden.push((attribute(tag, "name").unwrap_or_default(), false));
+            }
+            if name == "table-properties"
+                && flag("display", "false")
+                && let Some(style) = hidden.last_mut()
+            {
+                style.1 = true;
+            }
+            let is_hidden =
+                |style: String| hidden.iter().any(|(name, is_hidden)| *is_hidden && *name == style);
+            // In sheets, each table is a sheet.
+            if name == "table" && open.iter().any(|name| name == "spreadsheet") {
+                let sheet = attribute(tag, "name").unwrap_or_default();
+                if attribute(tag, "style-name").is_some_and(is_hidden) {
+                    found.push(Paragraph::new(
+                        "Hidden",
+                        &format!("the hidden sheet {sheet} was read as the others"),
+                    ));
+                }
+                found.push(Paragraph::new("Sheet", &sheet));
+            }
+            if name == "table-row" && (flag("visibility", "collapse") || flag("visibility", "filter")) {
+                found.push(Paragraph::new("Hidden", "hidden rows were read as the others"));
+            }
+            if ends(name) {
+                end(&mut found, &open, &mut text, part);
+            }
+            if matches!(name, "br" | "tab" | "s" | "line-break") {
+                text.push(' ');
+            }
+            open.push(name.to_owned());
+        }
+        Step::Text(words) => {
+            let within = |names: &[&str]| open.iter().any(|name| names.contains(&name.as_str()));
+            let is_office = open.first().is_some_and(|root| !root.starts_with("document-") && root != "html");
+            let last = open.last().map_or("", String::as_str);
+            let is_text = match part {
+                "Text of charts" => last == "t",
+                _ if is_office => matches!(last, "t" | "delText" | "text"),
+                _ => !within(&["head", "script", "style"]),
+            };
+            if !is_text {
+            } else if within(&["del", "moveFrom", "tracked-changes"]) {
+                found.push(Paragraph::new("Deleted", words));
+            } else {
+                text.push_str(words);
+            }
+        }
+        Step::End(name) => {
+            if ends(name) {
+                end(&mut found, &open, &mut text, part);
+            }
+            open.pop();
+        }
+    });
+    found.retain(|paragraph| !paragraph.label.is_empty());
+    found
+}
+
+/// Whether an element begins and ends a paragraph.
+fn ends(name: &str) -> bool {
+    matches!(name, "p" | "h" | "si" | "text" | "li" | "td" | "div" | "comment" | "annotation")
+        || name.len() == 2 && name.starts_with('h')
+}
+
+/// Takes the paragraph that ends here.
+fn end(found: &mut Vec<Paragraph>, open: &[String], text: &mut String, part: &str) {
+    let within = |names: [&str; 3]| open.iter().any(|name| names.contains(&name.as_str()));
+    let label = match part {
+        _ if within(["header", "header-left", "header-first"]) => HEAD,
+        _ if within(["footer", "footer-left", "footer-first"]) => FOOT,
+        _ if within(["annotation"; 3]) => "Comments in the file",
+        _ => part,
+    };
+    if !text.trim().is_empty() {
+        found.push(Paragraph::new(label, text));
+    }
+    text.clear();
+}
+
+impl Paragraph {
+    fn new(label: &str, text: &str) -> Self {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { label: label.to_owned(), text }
+    }
+}
+
+/// The sheets of a workbook: their names, the parts that hold them, and whether they are hidden.
+fn workbook(xml: &[u8], relations: &[u8]) -> Vec<(String, String, bool)> {
+    let mut targets = HashMap::new();
+    walk(relations, |step| {
+        if let Step::Begin("Relationship", tag) = step
+            && let (Some(id), Some(target)) = (attribute(tag, "Id"), attribute(tag, "Target"))
+        {
+            let target = target.strip_prefix('/').map_or_else(|| format!("xl/{target}"), str::to_owned);
+            targets.insert(id, target);
+        }
+    });
+    let mut sheets = Vec::new();
+    walk(xml, |step| {
+        if let Step::Begin("sheet", tag) = step {
+            let target = attribute(tag, "id").and_then(|id| targets.remove(&id)).unwrap_or_default();
+            let is_hidden = attribute(tag, "state").is_some_and(|state| state != "visible");
+            sheets.push((attribute(tag, "name").unwrap_or_default(), target, is_hidden));
+        }
+    });
+    sheets
+}
+
+/// What a sheet hides, and the formulas of which it keeps no value.
+fn hidden_of(xml: &[u8], sheet: &str) -> Vec<String> {
+    let (mut rows, mut columns, mut formulas) = (0_usize, 0_u32, Vec::new());
+    let (mut cell, mut has_formula, mut has_value, mut open) = (String::new(), false, false, String::new());
+    walk(xml, |step| match step {
+        Step::Begin(name, tag) => {
+            let is_hidden =
+                || attribute(tag, "hidden").is_some_and(|hidden| matches!(hidden.as_str(), "1" | "true"));
+            let number = |key| attribute(tag, key).and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
+            match name {
+                "row" if is_hidden() => rows += 1,
+                "col" if is_hidden() => columns += (number("max") + 1).saturating_sub(number("min")),
+                "c" => {
+                    (cell, has_formula, has_value) = (attribute(tag, "r").unwrap_or_default(), false, false)
+                }
+                "f" => has_formula = true,
+                _ => {}
+            }
+            name.clone_into(&mut open);
+        }
+        Step::Text(text) => has_value |= open == "v" && !text.trim().is_empty(),
+        Step::End("c") if has_formula && !has_value => formulas.push(std::mem::take(&mut cell)),
+        Step::End(_) => open.clear(),
+    });
+    let mut found = Vec::new();
+    for (number, one, many) in [(rows, "row", "rows"), (columns as usize, "column", "columns")] {
+        if number > 0 {
+            found.push(format!("{number} hidden {} of sheet {sheet}", if number == 1 { one } else { many }));
+        }
+    }
+    if !formulas.is_empty() {
+        let more = formulas.len().saturating_sub(NAMED);
+        formulas.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        found.push(format!("formulas of sheet {sheet} without a kept value: {}{more}", formulas.join(", ")));
+    }
+    found
+}
+
+/// A step through XML; names are without their prefixes.
+enum Step<'a> {
+    Begin(&'a str, &'a BytesStart<'a>),
+    Text(&'a str),
+    End(&'a str),
+}
+
+/// Goes through XML until its end, or the first fault.
+fn walk(xml: &[u8], mut see: impl FnMut(Step<'_>)) {
+    let mut reader = Reader::from_reader(xml);
+    reader.config_mut().expand_empty_elements = true;
+    loop {
+        match reader.read_event() {
+            Ok(Event::Start(tag)) => {
+                see(Step::Begin(&String::from_utf8_lossy(tag.local_name().as_ref()), &tag));
+            }
+            Ok(Event::End(tag)) => see(Step::End(&String::from_utf8_lossy(tag.local_name().as_ref()))),
+            Ok(Event::Text(text)) => see(Step::Text(&text.decode().unwrap_or_default())),
+            Ok(Event::CData(text)) => see(Step::Text(&text.decode().unwrap_or_default())),
+            Ok(Event::GeneralRef(name)) => {
+                let number = name.resolve_char_ref().ok().flatten().map(String::from);
+                let name = name.decode().unwrap_or_default();
+                let entity = || quick_xml::escape::resolve_predefined_entity(&name).map(str::to_owned);
+                see(Step::Text(&number.or_else(entity).unwrap_or_default()));
+            }
+            Ok(Event::Eof) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+/// The value of an attribute, whatever its prefix is.
+fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
+    let mut attributes = tag.attributes().flatten();
+    let found = attributes.find(|attribute| attribute.key.local_name().as_ref() == name.as_bytes())?;
+    found.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok().map(|value| value.into_owned())
+}

@@ -1,0 +1,212 @@
+//! PDF as Markdown, page by page.
+//!
+//! A library gives the letters and their places, also those of the invisible text that scanners put behind pictures.
+//! Words, lines, columns and tables are found from the places alone: what is drawn is known for sure, what a program
+//! meant by it is not. A page that the library cannot read falls to another one.
+
+mod layout;
+mod words;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use pdf_inspector::extract_pages_markdown_mem;
+
+use self::layout::{Block, Line};
+use self::words::{Word, words};
+use crate::package::{FOOT, HEAD};
+use crate::table::{Cell, Row, sheet};
+use crate::text::tidy;
+use crate::{Converted, Fault, Reason};
+
+/// Pages, and a fifth of all, on which the first or the last line must be the same to be no text of each of them.
+const REPEATED: usize = 3;
+/// Signs that cut a word at the end of a line.
+const HYPHENS: [char; 3] = ['-', '\u{2010}', '\u{ad}'];
+/// Words before which a hyphen stays.
+const AFTER_HYPHEN: &[&str] =
+    &["and", "or", "to", "und", "oder", "bis", "et", "ou", "og", "eller", "en", "of", "y", "o", "e"];
+
+/// A PDF as Markdown, with a mark before each page that has text.
+pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
+    let mut pages = match words(bytes) {
+        // What is damaged may be read nevertheless.
+        Err(Fault { reason: Reason::Broken, why }) => {
+            let read =
+                extract_pages_markdown_mem(bytes, None).map_err(|_| Fault::new(Reason::Broken, why))?;
+            read.pages.iter().map(|page| (page.page + 1, None)).collect()
+        }
+        read => read?,
+    };
+    let failed: Vec<u32> = pages.iter().filter(|(_, words)| words.is_none()).map(|(page, _)| *page).collect();
+    let others = match failed.is_empty() {
+        true => HashMap::new(),
+        false => {
+            let from_zero: Vec<u32> = failed.iter().map(|page| page - 1).collect();
+            let read = extract_pages_markdown_mem(bytes, Some(&from_zero))
+                .map(|read| read.pages)
+                .unwrap_or_default();
+            read.into_iter().map(|page| (page.page + 1, page.markdown)).collect()
+        }
+    };
+    let heads = repeated(&mut pages, |lines| lines.first());
+    let feet = repeated(&mut pages, |lines| lines.last());
+    let size = usual_size(&pages);
+    let mut text = String::new();
+    let (mut empty, mut last) = (Vec::new(), None);
+    for (page, words) in &pages {
+        let mut blocks = match (words, others.get(page)) {
+            (Some(words), _) => layout::blocks(words, size),
+            (None, Some(other)) if !other.trim().is_empty() => vec![Block::Text(other.clone())],
+            (None, _) => Vec::new(),
+        };
+        if blocks.is_empty() {
+            empty.push(*page);
+            continue;
+        }
+        if let (Some(Block::Table(before)), Some(Block::Table(table))) = (&last, blocks.first_mut()) {
+            go_on(table, before);
+        }
+        text.push_str(&format!("<!-- Page {page} -->\n\n"));
+        for block in &blocks {
+            text.push_str(&match block {
+                Block::Table(rows) => sheet(rows),
+                Block::Text(text) => text.clone(),
+            });
+            text.push_str("\n\n");
+        }
+        last = blocks.pop();
+    }
+    let mut left_out = Vec::new();
+    for (pages, what) in [
+        (&empty, "without text, which may be scans or pictures"),
+        (&failed, "with letters that could not be placed, so columns and tables may be mixed up"),
+    ] {
+        if !pages.is_empty() && !text.is_empty() {
+            let numbers = pages.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            left_out.push(format!("{} {numbers} {what}", if pages.len() == 1 { "page" } else { "pages" }));
+        }
+    }
+    for (name, lines) in [(HEAD, heads), (FOOT, feet)] {
+        if !lines.is_empty() && !text.is_empty() {
+            text.push_str(&format!("<!-- {name} -->\n\n{}\n\n", lines.join("\n\n")));
+        }
+    }
+    Ok(Converted { title: String::new(), text: tidy(&joined(&text, &pages)), left_out })
+}
+
+type Pages = BTreeMap<u32, Option<Vec<Word>>>;
+
+/// The size of most letters.
+fn usual_size(pages: &Pages) -> f64 {
+    let mut sizes: HashMap<i32, usize> = HashMap::new();
+    for word in pages.values().flatten().flatten() {
+        *sizes.entry((word.size * 4.0).round() as i32).or_default() += word.text.len();
+    }
+    let most = sizes.into_iter().max_by_key(|(size, letters)| (*letters, -size));
+    most.map_or(0.0, |(size, _)| f64::from(size) / 4.0)
+}
+
+/// Takes the first or the last line out of the pages where it is the same and in the same place but for its digits, and
+/// returns how it reads on the first of them.
+fn repeated(pages: &mut Pages, end: fn(&[Line]) -> Option<&Line>) -> Vec<String> {
+    let mut seen: BTreeMap<(String, i64), Vec<(u32, Line)>> = BTreeMap::new();
+    for (page, words) in pages.iter() {
+        let lines = layout::lines(words.as_deref().unwrap_or_default());
+        if let Some(line) = end(&lines).filter(|_| lines.len() > 2) {
+            let text = line.text().chars().filter(|c| !c.is_ascii_digit()).collect();
+            seen.entry((text, line.y.round() as i64)).or_default().push((*page, line.clone()));
+        }
+    }
+    let many = REPEATED.max(pages.len() / 5);
+    seen.retain(|_, lines| lines.len() >= many);
+    for (page, line) in seen.values().flatten() {
+        if let Some(Some(words)) = pages.get_mut(page) {
+            words.retain(|word| !line.words.iter().any(|of| (of.y, of.left) == (word.y, word.left)));
+        }
+    }
+    seen.into_values()
+        .map(|lines| lines[0].1.text())
+        .filter(|text| text.contains(char::is_alphabetic))
+        .collect()
+}
+
+/// Repeats the head of the table on the page before, if this one goes on with its rows: it begins with values where
+/// that one has values below names.
+fn go_on(table: &mut Vec<Row>, before: &[Row]) {
+    let (Some((head, body)), Some(first)) = (before.split_first(), table.first()) else { return };
+    let is_value = |cell: &Cell| cell.text.contains(|c: char| c.is_ascii_digit());
+    let in_values = |(column, cell): (usize, &Cell)| {
+        let values = body.iter().filter(|row| row.get(column).is_some_and(is_value)).count();
+        is_value(cell) && !is_value(&head[column]) && 2 * values >= body.len()
+    };
+    if head.len() == first.len() && !body.is_empty() && first.iter().enumerate().any(in_values) {
+        table.insert(0, head.clone());
+    }
+}
+
+/// `text` in which words that the ends of lines cut are whole.
+fn joined(text: &str, pages: &Pages) -> String {
+    let is_cut =
+        |word: &&str| word.strip_suffix(HYPHENS).is_some_and(|word| word.ends_with(char::is_alphabetic));
+    let words = pages.values().flatten().flatten().map(|word| word.text.as_str());
+    let ends: HashSet<&str> = words.filter(is_cut).collect();
+    let mut joined = String::with_capacity(text.len());
+    for word in text.split_inclusive(char::is_whitespace) {
+        let plain = word.trim_end();
+        let before = joined.trim_end().rsplit(char::is_whitespace).next().unwrap_or_default();
+        let is_end =
+            ends.contains(before) && plain.starts_with(char::is_lowercase) && !AFTER_HYPHEN.contains(&plain);
+        if is_end && joined.len() - joined.trim_end().len() == 1 {
+            let stem = before.trim_end_matches(HYPHENS);
+            let whole = format!("{stem}-{}", plain.trim_end_matches(|c: char| !c.is_alphanumeric()));
+            let is_compound = text.contains(&whole);
+            joined.truncate(joined.trim_end().trim_end_matches(HYPHENS).len());
+            joined.push_str(if is_compound { "-" } else { "" });
+        }
+        joined.push_str(word);
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{locked_pdf, pdf_of};
+
+    #[test]
+    fn a_pdf_names_its_pages() {
+        let text =
+            pdf(&pdf_of(&["The lease decides.\nIt lasts five seconds.", "The fence holds."])).unwrap().text;
+        let (first, second) = text.split_once("<!-- Page 2 -->").unwrap();
+        assert!(first.starts_with("<!-- Page 1 -->") && first.contains("It lasts five seconds."), "{text}");
+        assert!(second.contains("The fence holds."), "{text}");
+    }
+
+    #[test]
+    fn a_page_without_text_costs_only_itself() {
+        let read = pdf(&pdf_of(&["The lease decides.", "", "The fence holds."])).unwrap();
+        let text = "<!-- Page 1 -->\n\nThe lease decides.\n\n<!-- Page 3 -->\n\nThe fence holds.";
+        let left_out = ["page 2 without text, which may be scans or pictures"];
+        assert_eq!((read.text.as_str(), &read.left_out[..]), (text, &left_out.map(str::to_owned)[..]));
+        assert_eq!(pdf(&pdf_of(&["", ""])).unwrap().text, "");
+    }
+
+    #[test]
+    fn a_table_goes_on_below_its_head() {
+        let row = |cells: [&str; 2]| cells.map(Cell::new).to_vec();
+        let before = [row(["Seed", "Grams"]), row(["Kale", "115"]), row(["Leek", "152"])];
+        for (first, goes_on) in
+            [(["Chard", "189"], true), (["Tool", "Place"], false), (["Seed", "Grams"], false)]
+        {
+            let mut table = vec![row(first), row(["Rocket", "226"])];
+            go_on(&mut table, &before);
+            assert_eq!(table.len() == 3, goes_on, "{first:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_has_a_reason() {
+        assert_eq!(pdf(&locked_pdf()).unwrap_err().reason, Reason::Password);
+        assert_eq!(pdf(b"%PDF-1.4\nnothing").unwrap_err().reason, Reason::Broken);
+    }
+}
