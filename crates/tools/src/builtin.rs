@@ -398,7 +398,7 @@ async fn read_document(
     let first = body[offset..].chars().next().map_or(0, char::len_utf8);
     let end = offset + prefix(&body[offset..], max).len().max(first);
     let name = if path.is_empty() { title } else { path };
-    let output = ToolOutput::new(
+    let mut output = ToolOutput::new(
         json!({
             "documentId": document.id,
             "projectId": document.project_id,
@@ -411,6 +411,9 @@ async fn read_document(
         }),
         format!("{name}, {} of {} bytes", end - offset, body.len()),
     );
+    if let Some(import) = document.props.import.as_ref().filter(|import| !import.left_out.is_empty()) {
+        output.value["notReadOfTheFile"] = json!(import.left_out);
+    }
     // A document of the run may grow, which no revision tells.
     Ok(ToolOutput { is_lasting: !document.kind.grows(), ..output })
 }

@@ -341,6 +341,7 @@ fn summary(d: pb::DocumentSummary) -> Result<DocumentSummary, ToolError> {
         props: DocumentProps {
             tree_agent_run_id: run_id,
             tree_agent_node_id: read(d.node_id)?,
+            import: read(d.import)?,
             ..DocumentProps::default()
         },
         updated_at: read::<Option<Timestamp>>(d.updated_at)?.unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::stream::Empty;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::is_blank;
+use tree_agent_contract::text::{is_blank, nfc};
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, ProjectId, ProjectStatus, RunContext,
     RunId, Scope, limits,
@@ -119,7 +119,7 @@ impl DocumentService for Documents {
             parent_id,
             doc_role: some(&request.doc_role),
             branch_id: some(&request.branch_id),
-            path_prefix: request.path_prefix,
+            path_prefix: nfc(&request.path_prefix),
             after,
             limit,
             ..DocumentQuery::default()
@@ -184,7 +184,7 @@ impl DocumentService for Documents {
         let asked = Asked {
             query: request.query,
             context,
-            path_prefix: request.path_prefix,
+            path_prefix: nfc(&request.path_prefix),
             limit: limit as usize,
             whole_within: whole_within.map(|seconds| Duration::from_secs(seconds.into())),
         };
@@ -231,11 +231,12 @@ impl DocumentService for Documents {
         };
         // The answer says what is stored, and the limits hold for it.
         let (title, body) = (storable(&request.title), storable(&request.body));
+        let path = nfc(&request.path);
         let mut checks = Checks::default();
-        check_path(&mut checks, &request.path);
+        check_path(&mut checks, &path);
         checks.at_most("title", &title, limits::TITLE_BYTES);
         checks.at_most("body", &body, limits::DOCUMENT_BYTES);
-        let import = request.import.map(|import| Box::new(import_from_wire(import)));
+        let import: Option<Box<DocumentImport>> = id(Wire::from_wire(request.import))?;
         if let Some(import) = &import {
             check_import(&mut checks, import);
             checks.require(view.context().is_none(), "import", || "is not for roles".into());
@@ -244,7 +245,7 @@ impl DocumentService for Documents {
         let project = self.open_project(&view, project_id).await?;
         let writer = view.writer(&*self.0.store, &project).await?;
         let body = body.into_owned();
-        let source = Source { path: request.path, title: title.into_owned(), body, import };
+        let source = Source { path, title: title.into_owned(), body, import };
         let written = self.put(&project, writer, source).await?;
         Ok(Response::new(pb::CreateDocumentResponse { document: Some(written) }))
     }
@@ -274,7 +275,7 @@ impl DocumentService for Documents {
             Err(error) => return Err(errors::store(&error)),
         };
         let Some(project) = document.project_id else { return Err(errors::document_of_run(id)) };
-        let project = self.0.store.project(project).await.map_err(|e| errors::store(&e))?;
+        let project = self.0.store.uncounted_project(project).await.map_err(|e| errors::store(&e))?;
         if project.status == ProjectStatus::Archived {
             return Err(errors::archived_project("document_id", project.id));
         }
@@ -301,7 +302,8 @@ pub(crate) struct Source {
 impl Documents {
     /// The project, if it takes new documents.
     pub(crate) async fn open_project(&self, view: &View, id: ProjectId) -> Result<Project, Status> {
-        let project = view.project(&*self.0.store, id).await.map_err(|e| errors::store(&e))?;
+        view.check_project(id).map_err(|e| errors::store(&e))?;
+        let project = self.0.store.uncounted_project(id).await.map_err(|e| errors::store(&e))?;
         match project.status {
             ProjectStatus::Archived => Err(errors::archived_project("project_id", project.id)),
             _ => Ok(project),
@@ -408,14 +410,11 @@ pub(crate) fn check_path(checks: &mut Checks, path: &str) {
     checks.require(!path.contains('\\'), "path", || format!("{path:?} must not hold backslashes"));
 }
 
-fn import_from_wire(import: pb::DocumentImport) -> DocumentImport {
-    DocumentImport { source: import.source, file: import.file, fingerprint: import.fingerprint }
-}
-
 fn check_import(checks: &mut Checks, import: &DocumentImport) {
     checks.name("import.source", &import.source, limits::IMPORT_BYTES);
     checks.name("import.file", &import.file, limits::PATH_BYTES);
     checks.name("import.fingerprint", &import.fingerprint, limits::IMPORT_BYTES);
+    checks.at_most("import.left_out", &import.left_out, limits::LEFT_OUT_BYTES);
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::Response;
 use tonic::{Code, Status};
 use tree_agent_contract::error::Checks;
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{DocumentId, DocumentImport, DocumentKind, DocumentSummary, ProjectId, limits};
 use tree_agent_convert::{Kind, Part, by_name, file_hash, fingerprint, sha256, split};
 use tree_agent_proto::v1 as pb;
@@ -33,6 +34,7 @@ impl Documents {
         request: pb::ImportFileRequest,
     ) -> Result<pb::ImportFileResponse, Status> {
         let pb::ImportFileRequest { project_id, path, content } = request;
+        let path = nfc(&path);
         let project_id = id(ProjectId::parse_field("project_id", &project_id))?;
         let mut checks = Checks::default();
         check_path(&mut checks, &path);
@@ -59,6 +61,7 @@ impl Documents {
             Ok(converted) => converted,
             Err(fault) => return Ok(skipped(fault.why)),
         };
+        let left_out = converted.left_out_in_words();
         let parts = split(&path, &converted.title, converted.text);
         if let ([part], Some(document)) = (&parts[..], stored.first())
             && is_text_of(document, part)
@@ -76,6 +79,7 @@ impl Documents {
                 source: SOURCE.to_owned(),
                 file: path.clone(),
                 fingerprint: fingerprint(&hash, paths.len()),
+                left_out: storable(&left_out).into_owned(),
             };
             let title = storable(&part.title).into_owned();
             let body = storable(&part.body).into_owned();

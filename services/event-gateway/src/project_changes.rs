@@ -2,6 +2,7 @@
 
 use prost_types::FieldMask;
 use tree_agent_contract::error::{Checks, Invalid};
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{FieldError, ProjectStatus, Timestamp, ToolRules, limits};
 use tree_agent_proto::v1 as pb;
 use tree_agent_store::{ProjectChange, RulesChange, storable};
@@ -30,9 +31,9 @@ pub(crate) fn change(
     let has = |field: &str| fields.contains(&field);
     let mut change = ProjectChange { at, ..ProjectChange::default() };
     if has("name") {
-        let name = project.name.trim();
-        checks.name("project.name", name, limits::TITLE_BYTES);
-        change.name = Some(name.to_owned());
+        let name = nfc(project.name.trim());
+        checks.name("project.name", &name, limits::TITLE_BYTES);
+        change.name = Some(name);
     }
     if has("description") {
         checks.at_most("project.description", &project.description, limits::TEXT_BYTES);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{ProjectId, ProjectStatus, Scope, limits};
 use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
@@ -46,12 +47,10 @@ impl Projects {
 
     /// The project with exactly this name, letter case aside, if `view` shows it.
     async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
-        let wanted = name.trim().to_lowercase();
-        let mut query = ProjectQuery {
-            name_contains: name.trim().to_owned(),
-            limit: limits::PAGE_MAX,
-            ..ProjectQuery::default()
-        };
+        let name = nfc(name.trim());
+        let wanted = name.to_lowercase();
+        let mut query =
+            ProjectQuery { name_contains: name.clone(), limit: limits::PAGE_MAX, ..ProjectQuery::default() };
         loop {
             let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
             let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());
@@ -74,16 +73,16 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::CreateProjectResponse>, Status> {
         let user_id = Caller::of(request.extensions()).user_id;
         let request = request.into_inner();
-        let name = request.name.trim();
+        let name = nfc(request.name.trim());
         let mut checks = Checks::default();
-        checks.name("name", name, limits::TITLE_BYTES);
+        checks.name("name", &name, limits::TITLE_BYTES);
         checks.at_most("description", &request.description, limits::TEXT_BYTES);
         checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
         let project = Project {
             // A repeated request is compared with what was stored.
             description: storable(&request.description).into_owned(),
-            ..Project::new(ProjectId::from(Uuid::now_v7()), name, now())
+            ..Project::new(ProjectId::from(Uuid::now_v7()), &name, now())
         };
         let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
         let written = self.0.store.create_project(wanted).await.map_err(errors::conflict("name"))?;
@@ -125,7 +124,7 @@ impl ProjectService for Projects {
         checks.finish().map_err(|e| invalid(&e))?;
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?;
         let query = ProjectQuery {
-            name_contains: request.name_contains,
+            name_contains: nfc(&request.name_contains),
             statuses,
             after_name: after.unwrap_or_default(),
             limit: pages::size(request.page_size),

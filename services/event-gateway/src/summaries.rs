@@ -36,11 +36,7 @@ pub(crate) fn summary_to_wire(summary: &DocumentSummary) -> pb::DocumentSummary 
         bytes: summary.bytes,
         updated_at: Some(summary.updated_at.to_wire()),
         content_hash: summary.props.content_hash.as_deref().unwrap_or_default().to_owned(),
-        import: summary.props.import.as_deref().cloned().map(|import| pb::DocumentImport {
-            source: import.source,
-            file: import.file,
-            fingerprint: import.fingerprint,
-        }),
+        import: summary.props.import.to_wire(),
         parent_id: summary.parent_id.map(|id| id.to_wire()).unwrap_or_default(),
         doc_role: summary.props.doc_role.clone().unwrap_or_default(),
         branch_id: summary.props.branch_id.clone().unwrap_or_default(),

@@ -126,7 +126,7 @@ impl View {
         // As for the tools that the run is offered: what every project of its context allows.
         let mut projects = vec![project.clone()];
         for other in context.project_ids.iter().filter(|other| **other != project.id) {
-            match Projects::project(store, *other).await {
+            match store.uncounted_project(*other).await {
                 Ok(other) => projects.push(other),
                 Err(StoreError::NotFound { .. }) => {}
                 Err(error) => return Err(errors::store(error)),

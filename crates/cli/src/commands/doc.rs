@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use serde::Serialize;
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{DocumentId, RunId, Timestamp};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -18,6 +19,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::RunRef;
+use crate::view::printable::one_line;
 
 /// Print a document: a source, a scratchpad or what a node wrote
 ///
@@ -68,6 +70,9 @@ impl Doc {
         let (summary, document) = fetch(&client, id, run, self.at).await?;
         if !context.out.is_json() {
             context.out.whole_document(&document.body)?;
+            if let Some(import) = summary.import.filter(|import| !import.left_out.is_empty()) {
+                context.out.note(format!("not read of the file: {}", one_line(&import.left_out)));
+            }
             return Ok(Exit::Success);
         }
         context.out.json(&DocumentJson::of(summary, document)?)?;
@@ -123,7 +128,7 @@ impl DocumentRef {
             Some(found) => found,
             None => (client.existing_project(first.0).await?, first.1),
         };
-        Ok(DocumentId::source(Wire::from_wire(project.project_id)?, path))
+        Ok(DocumentId::source(Wire::from_wire(project.project_id)?, &nfc(path)))
     }
 }
 

@@ -85,6 +85,8 @@ pub(crate) struct SummaryJson {
     title: String,
     bytes: u64,
     updated_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    left_out: String,
 }
 
 impl Docs {
@@ -167,6 +169,7 @@ impl SummaryJson {
             title: summary.title,
             bytes: summary.bytes,
             updated_at: Wire::from_wire(summary.updated_at)?,
+            left_out: summary.import.map(|import| import.left_out).unwrap_or_default(),
         })
     }
 
@@ -234,6 +237,7 @@ mod tests {
             title: format!("Document {n}"),
             bytes: 1_234,
             updated_at: None,
+            left_out: String::new(),
         }
     }
 

@@ -201,6 +201,7 @@ impl<'a> DocumentFolder<'a> {
                     report.counts.unchanged += usize::from(done.documents == 0);
                     report.counts.bytes += done.bytes;
                     report.file(candidate.kind);
+                    report.left_out(&candidate.path, done.left_out);
                     kept.insert(candidate.path);
                 }
                 Err(skipped) => {
@@ -256,6 +257,8 @@ struct Done {
     /// Documents of the file that it has no more.
     removed: usize,
     bytes: u64,
+    /// What of the file is not in them.
+    left_out: String,
 }
 
 impl Work<'_> {
@@ -272,6 +275,7 @@ impl Work<'_> {
             Ok(converted) => converted,
             Err(fault) => return Ok(Err(candidate.fault(fault))),
         };
+        let left_out = converted.left_out_in_words();
         let parts = split(&candidate.path, &title.unwrap_or(converted.title), converted.text);
         if let [part] = &parts[..]
             && self.project.has_text(part)
@@ -279,14 +283,15 @@ impl Work<'_> {
             return Ok(Ok(Done::default()));
         }
         for part in &parts {
-            let written = self.project.write(part, &candidate.path, &hash, parts.len()).await?;
+            let import = self.project.import_of(&candidate.path, &hash, parts.len(), &left_out);
+            let written = self.project.write(part, import).await?;
             if let Err((reason, why)) = written {
                 return Ok(Err(candidate.skip(reason, why)));
             }
         }
         let removed = self.project.remove_but(&candidate.path, &parts).await?;
         let bytes = parts.iter().map(|part| part.body.len() as u64).sum();
-        Ok(Ok(Done { documents: parts.len(), removed, bytes }))
+        Ok(Ok(Done { documents: parts.len(), removed, bytes, left_out }))
     }
 }
 

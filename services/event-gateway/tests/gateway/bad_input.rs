@@ -399,9 +399,11 @@ async fn documents() {
     };
     let imported = |source: &str, file: &str, fingerprint: &str| {
         let (source, file, fingerprint) = (source.into(), file.into(), fingerprint.into());
-        let import = Some(DocumentImport { source, file, fingerprint });
+        let import = Some(DocumentImport { source, file, fingerprint, ..Default::default() });
         CreateDocumentRequest { import, ..create("a.md") }
     };
+    let mut talkative = imported("s", "a.md", "1");
+    talkative.import.as_mut().unwrap().left_out = "w".repeat(2049);
     for (request, code, name) in [
         (
             CreateDocumentRequest { project_id: "nonsense".into(), ..create("a.md") },
@@ -429,6 +431,7 @@ async fn documents() {
         (imported(&"s".repeat(129), "a.md", "1"), InvalidArgument, "import.source"),
         (imported("s", "a\nb", "1"), InvalidArgument, "import.file"),
         (imported("s", "a.md", ""), InvalidArgument, "import.fingerprint"),
+        (talkative, InvalidArgument, "import.left_out"),
     ] {
         is(documents.create_document(request).await.unwrap_err(), code, name);
     }

@@ -1,7 +1,7 @@
 //! `ImportFile`, with the real process that converts.
 
 use crate::common::{Gateway, field};
-use crate::files::{docx_of, locked_docx, paragraph, pdf_of, xlsx_of};
+use crate::files::{docx_of, file_of, locked_docx, paragraph, pdf_of, xlsx_of};
 use crate::http::framed;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -103,6 +103,41 @@ async fn a_file_replaces_what_was_there_if_it_has_changed() {
 }
 
 #[tokio::test]
+async fn names_are_the_same_however_their_letters_are_encoded() {
+    let (gateway, project) = start().await;
+    let (composed, decomposed) = ("\u{dc}bersicht.md", "U\u{308}bersicht.md");
+    let first = import(&gateway, &project, decomposed, "# Plan").await.unwrap();
+    assert_eq!((first.outcome(), &*first.documents[0].path), (ImportOutcome::Created, composed));
+    let again = import(&gateway, &project, composed, "# Plan").await.unwrap();
+    assert_eq!(again.outcome(), ImportOutcome::Unchanged);
+    for prefix in [composed, decomposed] {
+        let listed = ListDocumentsRequest {
+            project_ids: vec![project.project_id.clone()],
+            path_prefix: prefix.into(),
+            ..Default::default()
+        };
+        let listed = gateway.documents().list_documents(listed).await.unwrap().into_inner();
+        assert_eq!(listed.documents.len(), 1, "{prefix:?}");
+    }
+    gateway.stop().await;
+}
+
+/// A file whose page draws a form that draws itself.
+fn drawing_itself() -> Vec<u8> {
+    let draws = |more: &str| {
+        format!("<< {more} /Resources << /XObject << /F 5 0 R >> >> /Length 5 >>\nstream\n/F Do\nendstream")
+    };
+    file_of(&[
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>".to_vec(),
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /XObject << /F 5 0 R >> >> >>"
+            .to_vec(),
+        draws("").into_bytes(),
+        draws("/Type /XObject /Subtype /Form /BBox [0 0 9 9]").into_bytes(),
+    ])
+}
+
+#[tokio::test]
 async fn a_file_without_text_is_skipped_with_the_reason_and_costs_only_itself() {
     let (gateway, project) = start().await;
     import(&gateway, &project, "kept.pdf", pdf_of(&["The lease decides."])).await.unwrap();
@@ -114,8 +149,8 @@ async fn a_file_without_text_is_skipped_with_the_reason_and_costs_only_itself() 
         ("empty.md", Vec::new(), "empty"),
         ("locked.docx", locked_docx(), "password"),
         ("kept.pdf", broken, "broken"),
-        // It overflows the stack of its process, or takes too long.
-        ("deep.html", b"<div>".repeat(200_000), "its HTML breaks the conversion, or needs too much"),
+        // It draws itself: it overflows the stack of its process, or takes too long.
+        ("loop.pdf", drawing_itself(), "its PDF breaks the conversion, or needs too much"),
     ] {
         let answer = import(&gateway, &project, path, content).await.unwrap();
         assert_eq!(answer.outcome(), ImportOutcome::Skipped, "{path}: {answer:?}");

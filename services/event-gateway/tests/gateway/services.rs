@@ -197,8 +197,12 @@ async fn a_source_tells_its_hash_and_its_import_and_can_be_deleted() {
     let gateway = Gateway::start(Config::default()).await;
     let mut documents = gateway.documents();
     let project = gateway.create_project("Imported").await.project_id;
-    let import =
-        DocumentImport { source: "folder:1".into(), file: "guide.html".into(), fingerprint: "abc".into() };
+    let import = DocumentImport {
+        source: "folder:1".into(),
+        file: "guide.html".into(),
+        fingerprint: "abc".into(),
+        left_out: "2 pictures".into(),
+    };
     let imported = CreateDocumentRequest {
         project_id: project.clone(),
         path: "guide.html".into(),

@@ -1,5 +1,6 @@
 //! Finds the files of a folder that are imported. Everything else is passed over, or reported with the reason.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use serde::Serialize;
 
+use tree_agent_contract::text::nfc;
 use tree_agent_convert::{FILE_BYTES, Fault, Kind, by_name};
 
 use crate::error::CliError;
@@ -94,7 +96,7 @@ impl Reason {
             Self::OtherType => "of other types",
             Self::SymbolicLink => "symbolic links",
             Self::NotAFile => "no regular files",
-            Self::Name => "with names that are not UTF-8",
+            Self::Name => "with names that cannot be kept",
             Self::Refused => "refused by the server",
             Self::Unreadable => "unreadable",
             Self::NoText(reason) => reason.words(),
@@ -118,7 +120,7 @@ fn globs(flag: &str, globs: &[String]) -> Result<Gitignore, CliError> {
         if glob.starts_with('!') {
             return Err(CliError::Usage(format!("--{flag} {glob}: a glob must not begin with !")));
         }
-        builder.add_line(None, glob).map_err(wrong)?;
+        builder.add_line(None, &nfc(glob)).map_err(wrong)?;
     }
     builder.build().map_err(wrong)
 }
@@ -148,14 +150,14 @@ impl Selection {
             .sort_by_file_name(std::ffi::OsStr::cmp)
             .filter_entry(move |entry| {
                 let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
-                let relative = entry.path().strip_prefix(&filter_root).unwrap_or(entry.path());
+                let relative = relative(entry, &filter_root);
                 entry.depth() == 0
                     || except.as_deref() != Some(entry.path())
                         && !(is_dir && SKIPPED_FOLDERS.iter().any(|name| entry.file_name() == *name))
-                        && !exclude.matched(relative, is_dir).is_ignore()
+                        && !exclude.matched(&relative, is_dir).is_ignore()
             })
             .build();
-        let mut found = Found::default();
+        let (mut found, mut paths) = (Found::default(), HashSet::new());
         for entry in walk {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -167,11 +169,15 @@ impl Selection {
             if entry.depth() == 0 || entry.file_type().is_some_and(|kind| kind.is_dir()) {
                 continue;
             }
-            let relative = entry.path().strip_prefix(&root).unwrap_or(entry.path());
-            if !include.is_empty() && !include.matched_path_or_any_parents(relative, false).is_ignore() {
+            let relative = relative(&entry, &root);
+            if !include.is_empty() && !include.matched_path_or_any_parents(&relative, false).is_ignore() {
                 continue;
             }
-            match sort_out(&entry, relative, !include.is_empty()) {
+            match sort_out(&entry, &relative, !include.is_empty()) {
+                Ok(candidate) if !paths.insert(candidate.path.clone()) => {
+                    let why = "another file has this name, with its letters encoded otherwise";
+                    found.skipped.push(candidate.skip(Reason::Name, why.to_owned()));
+                }
                 Ok(candidate) => found.candidates.push(candidate),
                 Err(skipped) => found.skipped.push(skipped),
             }
@@ -196,6 +202,13 @@ impl Found {
             folder.is_empty() || path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/'))
         })
     }
+}
+
+/// Where an entry is within the folder. Names are composed, as people type them, though file systems may keep them
+/// otherwise.
+fn relative(entry: &DirEntry, root: &Path) -> PathBuf {
+    let relative = entry.path().strip_prefix(root).unwrap_or(entry.path());
+    relative.to_str().map_or_else(|| relative.to_owned(), |path| PathBuf::from(nfc(path)))
 }
 
 /// The path that an error of the walk is about.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tonic::Code;
 use tree_agent_contract::ProjectId;
+use tree_agent_contract::text::nfc;
 use tree_agent_convert::{Part, fingerprint, sha256};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -56,8 +57,8 @@ impl<'a> Project<'a> {
 
     fn note(&mut self, stored: pb::DocumentSummary) {
         match &stored.import {
-            Some(import) => self.imported.entry(import.file.clone()).or_default().push(stored),
-            None => drop(self.others.insert(stored.path.clone(), stored)),
+            Some(import) => self.imported.entry(nfc(&import.file)).or_default().push(stored),
+            None => drop(self.others.insert(nfc(&stored.path), stored)),
         }
     }
 
@@ -79,13 +80,27 @@ impl<'a> Project<'a> {
         })
     }
 
-    /// Writes one of the `number` documents of a file. The outer error ends the import, the inner one skips the file.
-    pub(super) async fn write(
+    /// Where the documents of a file come from, of which it has `number`.
+    pub(super) fn import_of(
         &self,
-        part: &Part,
         file: &str,
         hash: &str,
         number: usize,
+        left_out: &str,
+    ) -> pb::DocumentImport {
+        pb::DocumentImport {
+            source: self.source.clone(),
+            file: file.to_owned(),
+            fingerprint: fingerprint(hash, number),
+            left_out: left_out.to_owned(),
+        }
+    }
+
+    /// Writes one of the documents of a file. The outer error ends the import, the inner one skips the file.
+    pub(super) async fn write(
+        &self,
+        part: &Part,
+        import: pb::DocumentImport,
     ) -> Result<Result<(), (Reason, String)>, CliError> {
         let message = pb::CreateDocumentRequest {
             project_id: self.id.to_wire(),
@@ -93,11 +108,7 @@ impl<'a> Project<'a> {
             title: part.title.clone(),
             body: part.body.clone(),
             run_id: String::new(),
-            import: Some(pb::DocumentImport {
-                source: self.source.clone(),
-                file: file.to_owned(),
-                fingerprint: fingerprint(hash, number),
-            }),
+            import: Some(import),
         };
         match self.client.ask(message).await {
             Ok(_) => Ok(Ok(())),

@@ -61,6 +61,15 @@ pub(super) struct Counts {
     pub(super) reasons: BTreeMap<Reason, usize>,
     /// All files left out.
     pub(super) skipped_files: Vec<Skipped>,
+    /// What is not in the documents of files that were written.
+    pub(super) left_out: Vec<LeftOut>,
+}
+
+/// What of a file is not in its documents.
+#[derive(Debug, Serialize)]
+pub(super) struct LeftOut {
+    path: String,
+    what: String,
 }
 
 impl Imported {
@@ -172,18 +181,35 @@ impl<'a> Report<'a> {
         counts.skipped_files.push(skipped);
     }
 
+    /// Keeps what of a file that was written is not in its documents.
+    pub(super) fn left_out(&mut self, path: &str, what: String) {
+        if !what.is_empty() {
+            self.counts.left_out.push(LeftOut { path: path.to_owned(), what });
+        }
+    }
+
     /// Takes the progress away and names what was left out, by reason.
     pub(super) fn finish(&mut self) {
         if let Some(mut screen) = self.screen.take() {
             let _ = screen.live.draw(&[]);
         }
         self.counts.skipped_files.sort_by(|a, b| a.path.cmp(&b.path));
-        left_out(&self.counts.skipped_files).iter().for_each(|line| self.context.out.warn(line));
+        skipped(&self.counts.skipped_files).iter().for_each(|line| self.context.out.warn(line));
+        let left_out = &mut self.counts.left_out;
+        left_out.sort_by(|a, b| a.path.cmp(&b.path));
+        for LeftOut { path, what } in left_out.iter().take(REASONS) {
+            self.context.out.warn(format!("not read of {}: {}", one_line(path), one_line(what)));
+        }
+        if let Some(more @ 1..) = left_out.len().checked_sub(REASONS) {
+            self.context
+                .out
+                .warn(format!("not read of {more} more files: parts of them (-o json lists all)"));
+        }
     }
 }
 
 /// What was left out, a line for each reason.
-fn left_out(files: &[Skipped]) -> Vec<String> {
+fn skipped(files: &[Skipped]) -> Vec<String> {
     let mut by_why: BTreeMap<(Reason, &str), Vec<&str>> = BTreeMap::new();
     for file in files {
         by_why.entry((file.reason, &file.why)).or_default().push(&file.path);
@@ -220,6 +246,7 @@ mod tests {
             types: BTreeMap::from([(Kind::Pdf, 1), (Kind::Markdown, 3_198)]),
             reasons: BTreeMap::from([(NOT_TEXT, 1), (Reason::OtherType, 3)]),
             skipped_files: vec![skipped("a.bin", NOT_TEXT, "not text: binary")],
+            left_out: vec![LeftOut { path: "b.pdf".into(), what: "page 2 without text".into() }],
         };
         let project_id = ProjectId(uuid::Uuid::nil());
         let imported =
@@ -236,6 +263,7 @@ mod tests {
         assert_eq!((&json["unchanged"], &json["otherTypes"]), (&3_188.into(), &3.into()));
         let named = serde_json::json!([{ "path": "a.bin", "reason": "notText", "why": "not text: binary" }]);
         assert_eq!(json["skippedFiles"], named);
+        assert_eq!(json["leftOut"], serde_json::json!([{ "path": "b.pdf", "what": "page 2 without text" }]));
     }
 
     #[test]
@@ -247,10 +275,10 @@ mod tests {
             "skipped, no text: image: 00.png, 01.png, 02.png and 12 more (-o json lists all)",
             "skipped, not text: binary: a b",
         ];
-        assert_eq!(left_out(&files), lines);
+        assert_eq!(super::skipped(&files), lines);
         let broken = |i| skipped(&format!("{i}.pdf"), NOT_TEXT, &format!("broken: {i}"));
         let many: Vec<_> = (0..REASONS + 2).map(broken).collect();
-        assert_eq!(left_out(&many)[REASONS], "skipped, for other reasons: 2 more (-o json lists all)");
+        assert_eq!(super::skipped(&many)[REASONS], "skipped, for other reasons: 2 more (-o json lists all)");
     }
 
     const NOT_TEXT: Reason = Reason::NoText(tree_agent_convert::Reason::NotText);
