@@ -46,6 +46,11 @@ pub fn nfc(text: &str) -> String {
     text.nfc().collect()
 }
 
+/// The other form of a name, which file systems of Apple keep: `é` is two letters (NFD).
+pub fn nfd(text: &str) -> String {
+    text.nfd().collect()
+}
+
 /// The longest beginning of `text` that takes at most `max` bytes.
 pub fn prefix(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]

@@ -9,23 +9,21 @@ use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
 
-use crate::table::{Cell, Row, cell_text, further_heads, markdown};
+use crate::table::{Cell, Row, cell_text, further_heads, markdown, sheet};
 use crate::text::{decode, tidy, without_pictures};
 use crate::{Converted, Fault, Reason};
 
 /// Bytes of an HTML file in which it names its encoding.
 const HEAD: usize = 1024;
 /// Elements that hold no text for readers.
-const HIDDEN: &[&str] = &[
-    "script", "style", "noscript", "template", "svg", "math", "iframe", "object", "canvas", "embed", "input",
-];
+const HIDDEN: &[&str] =
+    &["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "embed", "input"];
 /// Elements below so many others are plain text. The library would read what is nested again at each level.
 const DEPTH: usize = 100;
 /// Elements within so many others are not even parsed as such: the parser looks at all open ones for each.
 const OPEN: usize = 500;
 /// Elements that are open until their end.
 const NESTING: &[&str] = &[
-    "a",
     "article",
     "aside",
     "b",
@@ -53,6 +51,8 @@ const NESTING: &[&str] = &[
     "u",
     "ul",
 ];
+/// A longer cell of a table without headings serves the layout.
+const LAYOUT_BYTES: usize = 100;
 /// Columns that a cell spans at the most, and rows.
 const SPAN: usize = 100;
 
@@ -75,6 +75,9 @@ pub(crate) fn html(bytes: &[u8]) -> Result<Converted, Fault> {
         .add_handler(vec!["img"], |handlers: &dyn Handlers, element: Element<'_>| {
             let alt = attribute(element.node, "alt").is_some_and(|alt| !alt.trim().is_empty());
             if alt { handlers.fallback(element) } else { None }
+        })
+        .add_handler(vec!["math"], |_: &dyn Handlers, element: Element<'_>| {
+            Some(attribute(element.node, "alttext").unwrap_or_else(|| raw(element.node)).into())
         })
         .add_handler(vec!["table"], table)
         .add_handler(vec!["pre"], |_: &dyn Handlers, element: Element<'_>| Some(fenced(element.node).into()))
@@ -103,15 +106,22 @@ fn shallow(page: &str) -> String {
     while let Some(at) = rest.find('<') {
         let (before, tag) = rest.split_at(at);
         shallow.push_str(before);
-        let end = tag.find('>').map_or(tag.len(), |end| end + 1);
-        let name = tag[1..end].trim_start_matches('/');
+        let name = tag[1..].trim_start_matches('/');
         let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
+        // What holds no tags is taken as it is.
+        let until = match name {
+            _ if tag.starts_with("<!--") => "-->",
+            _ if tag.starts_with("<script") => "</script",
+            _ if tag.starts_with("<style") => "</style",
+            // A sign that begins no tag, such as that in a < b, hides no tag behind it.
+            "" => "<",
+            _ => ">",
+        };
+        let end = tag.find(until).map_or(tag.len(), |end| end + until.len());
         let is_nesting = NESTING.iter().any(|nesting| name.eq_ignore_ascii_case(nesting));
         let is_end = tag.starts_with("</");
-        let kept = if is_nesting && open + usize::from(!is_end) > OPEN { " " } else { &tag[..end] };
-        // A sign that begins no tag, such as that in a < b, hides no tag behind it.
-        let end = if name.is_empty() && !tag.starts_with("<!") && !is_end { 1 } else { end };
-        shallow.push_str(if end == 1 { "<" } else { kept });
+        let is_kept = !is_nesting || open + usize::from(!is_end) <= OPEN;
+        shallow.push_str(if is_kept { &tag[..end] } else { " " });
         if is_nesting {
             open = if is_end { open.saturating_sub(1) } else { open + 1 };
         }
@@ -164,7 +174,8 @@ fn is_hidden(node: &Rc<Node>) -> bool {
 /// at the edge of a page.
 fn leads(node: &Rc<Node>, is_edge: bool) -> bool {
     let is_sign = || matches!(raw(node).trim(), "" | "¶" | "#" | "§");
-    let is_link = |node: &Rc<Node>| tag(node) == "a" && attribute(node, "href").is_some();
+    let is_place = |to: String| !to.starts_with("mailto:") && !to.starts_with("tel:");
+    let is_link = |node: &Rc<Node>| tag(node) == "a" && attribute(node, "href").is_some_and(is_place);
     match tag(node) {
         "nav" => true,
         "a" => attribute(node, "href").is_some_and(|to| to.starts_with('#')) && is_sign(),
@@ -182,6 +193,14 @@ fn tag(node: &Node) -> &str {
         NodeData::Element { name, .. } => name.local.as_ref(),
         _ => "",
     }
+}
+
+/// Whether an element holds others that stand on lines of their own.
+fn holds_blocks(node: &Rc<Node>) -> bool {
+    let is_block = |child: &Rc<Node>| {
+        matches!(tag(child), "table" | "ul" | "ol" | "div" | "p" | "h1" | "h2" | "h3" | "img" | "form")
+    };
+    node.children.borrow().iter().any(|child| is_block(child) || holds_blocks(child))
 }
 
 /// The value of an attribute.
@@ -219,36 +238,58 @@ fn fenced(node: &Rc<Node>) -> String {
     format!("\n\n{fence}{}\n{}\n{fence}\n\n", language.unwrap_or_default(), text.trim_matches('\n'))
 }
 
-/// Writes a table that has headings, row by row. The library would drop headings of rows, and rows of a head but the
-/// first. Other tables often serve the layout; they are text.
+/// Writes a table row by row. The library would drop headings of rows, and rows of a head but the first. A table without
+/// headings whose cells hold more than a few words serves the layout; it is text.
 fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
     let mut table = Table {
         handlers,
-        heads: 0,
         has_names: false,
+        is_layout: false,
         beside: String::new(),
         rows: Vec::new(),
+        is_head: Vec::new(),
+        in_head: 0,
         open: Vec::new(),
     };
     table.read(element.node, false);
     table.end_row();
-    if !table.has_names || table.rows.is_empty() {
+    // A row of one cell above the head is a title.
+    let is_title = |row: &Row| row.len() > 1 && row.iter().skip(1).all(|cell| cell.is_across);
+    while table.rows.len() > 2 && is_title(&table.rows[0]) {
+        let title = table.rows.remove(0);
+        table.is_head.remove(0);
+        table.in_head = table.in_head.saturating_sub(1);
+        table.beside.push_str(&format!("{}\n\n", title[0].text));
+    }
+    let Table { rows, beside, is_head, .. } = &table;
+    let width = rows.first().map_or(0, Vec::len);
+    let is_even = width > 1 && rows.len() > 1 && rows.iter().all(|row| row.len() == width);
+    if rows.is_empty() || !table.has_names && (table.is_layout || !is_even) {
         return handlers.fallback(element);
     }
-    let heads = table.heads.max(1 + further_heads(&table.rows));
-    Some(format!("\n\n{}{}\n\n", table.beside, markdown(&table.rows, heads.min(table.rows.len()))).into())
+    if !table.has_names {
+        return Some(format!("\n\n{beside}{}\n\n", sheet(rows)).into());
+    }
+    let heads = is_head.iter().take_while(|is_head| **is_head).count();
+    // A row of names is the head. Those below it are further names if what they name is spanned above.
+    let heads = if table.in_head > 0 { table.in_head } else { heads.min(1 + further_heads(rows)) };
+    Some(format!("\n\n{beside}{}\n\n", markdown(rows, heads.min(rows.len()))).into())
 }
 
 /// A table that is being read.
 struct Table<'a> {
     handlers: &'a dyn Handlers,
-    /// Rows of its head.
-    heads: usize,
     /// It has a heading.
     has_names: bool,
+    /// A cell holds more than a few words.
+    is_layout: bool,
     /// Its captions, as paragraphs.
     beside: String,
     rows: Vec<Row>,
+    /// For each row, whether all its cells are headings.
+    is_head: Vec<bool>,
+    /// Rows of its head, if that is marked.
+    in_head: usize,
     /// For each column a cell that spans further rows, and how many.
     open: Vec<(usize, Cell)>,
 }
@@ -265,12 +306,18 @@ impl Table<'_> {
                 "tr" => {
                     self.end_row();
                     self.rows.push(Vec::new());
+                    self.is_head.push(true);
                     self.read(child, is_head);
                     if is_head {
-                        self.heads = self.rows.len();
+                        self.in_head = self.rows.len();
                     }
                 }
-                "td" | "th" if !self.rows.is_empty() => self.cell(child),
+                "td" | "th" if !self.rows.is_empty() => {
+                    if let Some(is_head) = self.is_head.last_mut() {
+                        *is_head &= tag == "th";
+                    }
+                    self.cell(child);
+                }
                 _ => {
                     let text = self.handlers.handle(child).map(|caption| caption.content).unwrap_or_default();
                     self.beside.push_str(&format!("{}\n\n", text.trim()));
@@ -290,6 +337,7 @@ impl Table<'_> {
             number.unwrap_or(1_usize).clamp(1, SPAN)
         };
         let (columns, rows) = (span("colspan"), span("rowspan"));
+        self.is_layout |= cell.text.len() > LAYOUT_BYTES || holds_blocks(node);
         let Some(row) = self.rows.last_mut() else { return };
         for column in 0..columns {
             let at = row.len();
@@ -311,6 +359,7 @@ impl Table<'_> {
     /// Ends the last row. One without cells is none.
     fn end_row(&mut self) {
         if self.rows.pop_if(|row| row.is_empty()).is_some() {
+            self.is_head.pop();
             return;
         }
         let Some(row) = self.rows.last() else { return };
@@ -377,7 +426,7 @@ mod tests {
             ),
             (
                 "<table><tr><th>Voltage<td>230 volts<tr><th>Mass<td>4 | 5 kilograms</table>",
-                "| Voltage | 230 volts |\n| --- | --- |\n| Mass | 4 \\| 5 kilograms |",
+                "|  |  |\n| --- | --- |\n| Voltage | 230 volts |\n| Mass | 4 \\| 5 kilograms |",
             ),
             (
                 "<table><thead><tr><td>Part<td>Price<tr><th>-<th>Euros</thead><tr><td>valve<td>3<td>spare</table>",

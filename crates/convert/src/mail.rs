@@ -8,6 +8,7 @@ use mail_parser::{Address, Encoding, Message, MessageParser, MessagePart, MimeHe
 use tree_agent_contract::limits::TITLE_BYTES;
 use tree_agent_contract::text::prefix;
 
+use crate::document::escaped;
 use crate::html::html;
 use crate::text::{decode, tidy};
 use crate::{Converted, Fault, Reason, worker};
@@ -35,7 +36,7 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
         people.map(|people| people.iter().map(name).collect::<Vec<_>>().join(", ")).unwrap_or_default()
     };
     let title = mail.subject().unwrap_or_default().to_owned();
-    let mut text = format!("# {title}\n\n");
+    let mut text = if title.trim().is_empty() { String::new() } else { format!("# {title}\n\n") };
     for (name, value) in [
         ("From", names(mail.from())),
         ("To", names(mail.to())),
@@ -47,12 +48,15 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
             text.push_str(&format!("- {name}: {value}\n"));
         }
     }
-    text.push_str(&format!("\n{}\n", body(mail)));
-    let mut left_out = Vec::new();
+    let Converted { text: body, mut left_out, .. } = body(mail);
+    text.push_str(&format!("\n{body}\n"));
     for (number, part) in mail.attachments().enumerate() {
         let is_text =
             matches!(part.body, PartType::Text(_) | PartType::Html(_)) && part.attachment_name().is_none();
-        if is_text {
+        let is_form =
+            part.content_type().is_none_or(|kind| matches!(kind.subtype(), None | Some("plain" | "html")));
+        let is_attached = part.content_disposition().is_some_and(|kind| kind.is_attachment());
+        if is_text && is_form && !is_attached {
             // The other form of the text.
             continue;
         }
@@ -62,6 +66,7 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
         let read = match part.message() {
             _ if number >= FILES || depth >= DEPTH => Err("not read".to_owned()),
             Some(inner) => Ok(message(inner, depth + 1)),
+            None if is_text => Ok(words_of(mail, part)),
             None => file(&name, part, depth),
         };
         match read {
@@ -93,18 +98,22 @@ fn file(name: &str, part: &MessagePart<'_>, depth: usize) -> Result<Converted, S
 }
 
 /// The text of a mail that people see. Of its two forms, HTML if it holds a table or says more.
-fn body(mail: &Message<'_>) -> String {
-    let plain: Vec<String> = mail.text_bodies().map(|part| words_of(mail, part)).collect();
-    let rich: Vec<String> = mail.html_bodies().map(|part| words_of(mail, part)).collect();
-    let (plain, rich) = (plain.join("\n\n"), rich.join("\n\n"));
+fn body(mail: &Message<'_>) -> Converted {
+    let together = |parts: Vec<Converted>| {
+        let (texts, left_out): (Vec<_>, Vec<_>) =
+            parts.into_iter().map(|part| (part.text, part.left_out)).unzip();
+        Converted { text: texts.join("\n\n"), left_out: left_out.concat(), ..Converted::default() }
+    };
+    let plain = together(mail.text_bodies().map(|part| words_of(mail, part)).collect());
+    let rich = together(mail.html_bodies().map(|part| words_of(mail, part)).collect());
     let words =
         |text: &str| text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).count();
-    let is_richer = rich.contains("| --- |") || words(&rich) * 3 > words(&plain) * 4;
+    let is_richer = rich.text.contains("| --- |") || words(&rich.text) * 3 > words(&plain.text) * 4;
     if is_richer { rich } else { plain }
 }
 
 /// The text of a part. Where its head names no encoding, HTML may name it, else it is as it looks.
-fn words_of(mail: &Message<'_>, part: &MessagePart<'_>) -> String {
+fn words_of(mail: &Message<'_>, part: &MessagePart<'_>) -> Converted {
     let is_declared = part.content_type().is_some_and(|kind| kind.has_attribute("charset"));
     let raw = || {
         let bytes = mail.raw_message().get(part.offset_body as usize..part.offset_end as usize)?;
@@ -117,8 +126,12 @@ fn words_of(mail: &Message<'_>, part: &MessagePart<'_>) -> String {
     let bytes = if is_declared { None } else { raw() };
     let bytes = bytes.unwrap_or(Cow::Borrowed(part.contents()));
     match part.body {
-        PartType::Html(_) => html(&bytes).map(|read| read.text).unwrap_or_default(),
-        _ => decode(&bytes, None).unwrap_or_default(),
+        PartType::Html(_) => html(&bytes).unwrap_or_default(),
+        _ => {
+            let text = decode(&bytes, None).unwrap_or_default();
+            let text = text.lines().map(escaped).collect::<Vec<_>>().join("\n");
+            Converted { text, ..Converted::default() }
+        }
     }
 }
 

@@ -8,13 +8,22 @@ use crate::package::beside;
 use crate::text::{decode, tidy};
 use crate::{Converted, Fault, Kind, Reason};
 
-/// Formats whose pages and comments the library does not read, and which have no parts in which to look.
-const OLD: &[&str] = &["doc", "rtf", "ppt"];
+/// What the library does not read of a format that has no parts in which to look.
+const fn unread(format: Format, is_archive: bool) -> Option<&'static str> {
+    match format {
+        Format::Doc | Format::Rtf | Format::Ppt => {
+            Some("heads and feet of pages and comments, if it has any")
+        }
+        Format::Excel if !is_archive => Some("hidden rows and columns and comments, if it has any"),
+        _ => None,
+    }
+}
 
 /// A document, slides or sheets as Markdown. Each sheet is marked and has its name as its heading. What else is in the
 /// file stands at the end, or is named as left out.
 pub(crate) fn office(kind: Kind, extension: &str, bytes: &[u8]) -> Result<Converted, Fault> {
     let is_separated = matches!(extension, "csv" | "tsv" | "tab");
+    let format = Format::from_bytes(bytes).or_else(|| Format::from_extension(extension));
     let read = if is_separated {
         let text = decode(bytes, None)?;
         let text = text.trim_start_matches('\u{feff}');
@@ -23,7 +32,7 @@ pub(crate) fn office(kind: Kind, extension: &str, bytes: &[u8]) -> Result<Conver
         let is_sign = first.trim().strip_prefix("sep=").is_some_and(|sign| sign.chars().count() <= 1);
         anydoc::to_document(if is_sign { rest } else { text }.as_bytes(), Format::Csv)
     } else {
-        anydoc::to_document(bytes, Format::from_bytes(bytes).or_else(|| Format::from_extension(extension)))
+        anydoc::to_document(bytes, format)
     };
     let read = read.map_err(|e| match e {
         ConvertError::Encrypted => Fault::new(Reason::Password, "needs a password"),
@@ -51,11 +60,8 @@ pub(crate) fn office(kind: Kind, extension: &str, bytes: &[u8]) -> Result<Conver
     for (name, paragraphs) in &found.sections {
         text.push_str(&format!("\n\n<!-- {name} -->\n\n{}", paragraphs.join("\n\n")));
     }
-    if OLD.contains(&extension) {
-        found
-            .left_out
-            .push(format!("heads and feet of pages and comments, which are not read from .{extension}"));
-    }
+    let unread = format.filter(|_| !is_separated).and_then(|format| unread(format, bytes.starts_with(b"PK")));
+    found.left_out.extend(unread.map(str::to_owned));
     Ok(Converted { title: String::new(), text: tidy(&text), left_out: found.left_out })
 }
 

@@ -4,7 +4,7 @@
 //! end, below the name of its part: heads and feet of pages, comments, text in drawings. What nobody sees in the file,
 //! such as hidden rows, is only named.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{Cursor, Read};
 
 use quick_xml::Reader;
@@ -18,6 +18,8 @@ const PARTS: usize = 5_000;
 /// The place of what stands at the head of each page, and at its foot.
 pub(crate) const HEAD: &str = "Head of pages";
 pub(crate) const FOOT: &str = "Foot of pages";
+/// The place of paragraphs of the text itself that the library does not give.
+const FURTHER: &str = "Further text";
 /// Cells that are named; further ones are counted.
 const NAMED: usize = 5;
 
@@ -46,6 +48,12 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
         Some(xml)
     };
     let read: HashSet<String> = words(text).collect();
+    let joined = format!(" {} ", words(text).collect::<Vec<_>>().join(" "));
+    // Of further text the library reads most; of other parts it reads all or nothing.
+    let is_read = |paragraph: &Paragraph| match paragraph.label.as_str() {
+        FURTHER => words(&paragraph.text).all(|word| read.contains(&word)),
+        _ => joined.contains(&format!(" {} ", words(&paragraph.text).collect::<Vec<_>>().join(" "))),
+    };
     let book = part("xl/workbook.xml")
         .map(|xml| workbook(&xml, &part("xl/_rels/workbook.xml.rels").unwrap_or_default()));
     for (name, _, is_hidden) in book.iter().flatten() {
@@ -77,7 +85,7 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
                 if !found.left_out.contains(&paragraph.text) {
                     found.left_out.push(paragraph.text);
                 }
-            } else if words(&paragraph.text).any(|word| !read.contains(&word)) {
+            } else if !is_read(&paragraph) {
                 let section = found.sections.entry(paragraph.label).or_default();
                 if !section.contains(&paragraph.text) {
                     section.push(paragraph.text);
@@ -86,10 +94,11 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
         }
     }
     if pictures > 0 {
-        found.left_out.push(format!("{pictures} {}", if pictures == 1 { "picture" } else { "pictures" }));
+        found.left_out.push(format!("{pictures} {}", plural(pictures, "picture")));
     }
     if deleted > 0 {
-        found.left_out.push(format!("{deleted} words that are marked as deleted"));
+        let words = plural(deleted, "word");
+        found.left_out.push(format!("text that is marked as deleted ({deleted} {words})"));
     }
     found
 }
@@ -140,7 +149,7 @@ fn label(name: &str) -> Option<&'static str> {
     let is = |beginning: &str| file.starts_with(beginning) && file.ends_with(".xml");
     match name {
         _ if name.contains("glossary/") || name.contains("/_rels/") => None,
-        "word/document.xml" | "content.xml" => Some("Further text"),
+        "word/document.xml" | "content.xml" => Some(FURTHER),
         "styles.xml" => Some(""),
         _ if is("header") => Some(HEAD),
         _ if is("footer") => Some(FOOT),
@@ -148,12 +157,12 @@ fn label(name: &str) -> Option<&'static str> {
             Some("Comments in the file")
         }
         _ if is("notesSlide") => Some("Notes of slides"),
-        _ if is("footnotes") || is("endnotes") => Some("Further text"),
+        _ if is("footnotes") || is("endnotes") => Some(FURTHER),
         _ if name.contains("diagrams/data") => Some("Text of diagrams"),
-        _ if is("drawing") || is("vmlDrawing") => Some("Text of drawings"),
+        _ if is("drawing") => Some("Text of drawings"),
         _ if name.contains("/charts/chart") && is("chart") => Some("Text of charts"),
-        _ if name.starts_with("ppt/slides/slide") => Some("Further text"),
-        _ if name.ends_with(".xhtml") || name.ends_with(".html") => Some("Further text"),
+        _ if name.starts_with("ppt/slides/slide") => Some(FURTHER),
+        _ if name.ends_with(".xhtml") || name.ends_with(".html") => Some(FURTHER),
         _ => None,
     }
 }
@@ -215,7 +224,7 @@ fn paragraphs(xml: &[u8], part: &str) -> Vec<Paragraph> {
             let is_text = match part {
                 "Text of charts" => last == "t",
                 _ if is_office => matches!(last, "t" | "delText" | "text"),
-                _ => !within(&["head", "script", "style"]),
+                _ => last != "date" && !within(&["head", "script", "style", "note-citation"]),
             };
             if !is_text {
             } else if within(&["del", "moveFrom", "tracked-changes"]) {
@@ -285,18 +294,24 @@ fn workbook(xml: &[u8], relations: &[u8]) -> Vec<(String, String, bool)> {
     sheets
 }
 
+fn plural(number: usize, word: &str) -> String {
+    if number == 1 { word.to_owned() } else { format!("{word}s") }
+}
+
 /// What a sheet hides, and the formulas of which it keeps no value.
 fn hidden_of(xml: &[u8], sheet: &str) -> Vec<String> {
-    let (mut rows, mut columns, mut formulas) = (0_usize, 0_u32, Vec::new());
+    let (mut rows, mut columns, mut formulas) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    let (mut hidden, mut is_hidden_row) = (Vec::new(), false);
     let (mut cell, mut has_formula, mut has_value, mut open) = (String::new(), false, false, String::new());
+    let (mut printed, mut found) = (String::new(), Vec::new());
     walk(xml, |step| match step {
         Step::Begin(name, tag) => {
             let is_hidden =
                 || attribute(tag, "hidden").is_some_and(|hidden| matches!(hidden.as_str(), "1" | "true"));
             let number = |key| attribute(tag, key).and_then(|number| number.parse::<u32>().ok()).unwrap_or(0);
             match name {
-                "row" if is_hidden() => rows += 1,
-                "col" if is_hidden() => columns += (number("max") + 1).saturating_sub(number("min")),
+                "row" => is_hidden_row = is_hidden(),
+                "col" if is_hidden() => hidden.push((number("min"), number("max"))),
                 "c" => {
                     (cell, has_formula, has_value) = (attribute(tag, "r").unwrap_or_default(), false, false)
                 }
@@ -305,14 +320,33 @@ fn hidden_of(xml: &[u8], sheet: &str) -> Vec<String> {
             }
             name.clone_into(&mut open);
         }
-        Step::Text(text) => has_value |= open == "v" && !text.trim().is_empty(),
+        Step::Text(text) if open.ends_with("Header") || open.ends_with("Footer") => printed.push_str(text),
+        Step::Text(text) if matches!(open.as_str(), "v" | "t") && !text.trim().is_empty() => {
+            has_value = true;
+            let (column, row) = cell.split_at(cell.find(|c: char| c.is_ascii_digit()).unwrap_or(cell.len()));
+            if is_hidden_row {
+                rows.insert(row.to_owned());
+            }
+            let number = column.bytes().fold(0_u32, |number, letter| {
+                number.saturating_mul(26).saturating_add(u32::from(letter.saturating_sub(b'A')) + 1)
+            });
+            if hidden.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
+                columns.insert(number);
+            }
+        }
+        Step::Text(_) => {}
         Step::End("c") if has_formula && !has_value => formulas.push(std::mem::take(&mut cell)),
-        Step::End(_) => open.clear(),
+        Step::End(_) => {
+            open.clear();
+            let words = uncoded(&std::mem::take(&mut printed));
+            if !words.is_empty() {
+                found.push(format!("on printed pages of sheet {sheet}: {words}"));
+            }
+        }
     });
-    let mut found = Vec::new();
-    for (number, one, many) in [(rows, "row", "rows"), (columns as usize, "column", "columns")] {
+    for (number, what) in [(rows.len(), "row"), (columns.len(), "column")] {
         if number > 0 {
-            found.push(format!("{number} hidden {} of sheet {sheet}", if number == 1 { one } else { many }));
+            found.push(format!("{number} hidden {} of sheet {sheet}", plural(number, what)));
         }
     }
     if !formulas.is_empty() {
@@ -322,6 +356,22 @@ fn hidden_of(xml: &[u8], sheet: &str) -> Vec<String> {
         found.push(format!("formulas of sheet {sheet} without a kept value: {}{more}", formulas.join(", ")));
     }
     found
+}
+
+/// What stands at the head or the foot of printed pages, without codes such as `&P` for the number of the page.
+fn uncoded(text: &str) -> String {
+    let mut parts = text.split('&');
+    let mut words = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let shown = match part.chars().next() {
+            Some('"') => part[1..].split_once('"').map_or("", |(_, shown)| shown),
+            Some('K') => part.get(7..).unwrap_or_default(),
+            Some(c) if c.is_ascii_digit() => part.trim_start_matches(|c: char| c.is_ascii_digit()),
+            first => &part[first.map_or(0, char::len_utf8)..],
+        };
+        words.push_str(&format!(" {shown}"));
+    }
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A step through XML; names are without their prefixes.

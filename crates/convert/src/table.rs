@@ -46,47 +46,110 @@ impl Cell {
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let is_year = text.len() == 4 && text.parse::<u32>().is_ok_and(|year| (1900..2100).contains(&year));
         matches!(text, "TRUE" | "FALSE" | "true" | "false")
-            || text.contains(|c: char| c.is_ascii_digit()) && letters <= 3 && !is_year && !is_name(text)
+            || text.contains(|c: char| c.is_ascii_digit()) && letters <= 3 && !is_year
     }
-}
 
-/// A short name with a number, such as `Q1`, `kWh 2026` or `1. Quartal`.
-fn is_name(text: &str) -> bool {
-    text.starts_with(char::is_alphabetic) && !text.contains([',', '.', ':', '-']) && text.len() <= 4
+    /// How it looks: `9.9` for a number with a point, `a9 9` for Q1 2026.
+    fn shape(&self) -> String {
+        let sign = |c: char| match c {
+            c if c.is_ascii_digit() => '9',
+            c if c.is_alphabetic() => 'a',
+            c => c,
+        };
+        let mut signs: Vec<char> = self.text.chars().map(sign).collect();
+        signs.dedup();
+        signs.into_iter().collect()
+    }
 }
 
 /// The cells of one row.
 pub(crate) type Row = Vec<Cell>;
 
 /// Markdown for the rows of a sheet: a table for each group of rows between empty ones, below the lines above its head.
+/// A group without a head of its own goes on with the columns of the one before.
 pub(crate) fn sheet(rows: &[Row]) -> String {
     let groups = rows.split(|row| row.iter().all(Cell::is_empty)).filter(|group| !group.is_empty());
-    groups.map(group).collect::<Vec<_>>().join("\n\n")
+    let mut parts = Vec::new();
+    let mut before: Option<Group<'_>> = None;
+    for rows in groups {
+        let group = Group::of(rows);
+        parts.extend(group.above.iter().map(line));
+        let head = before
+            .as_ref()
+            .filter(|before| group.goes_on(before))
+            .map(|before| &before.table[..before.heads]);
+        parts.push(match head {
+            Some(head) => markdown(&[head, group.table].concat(), head.len()),
+            None => markdown(group.table, group.heads),
+        });
+        if head.is_none() {
+            before = Some(group);
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n")
 }
 
-fn group(rows: &[Row]) -> String {
-    let extent = |row: &Row| row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |at| at + 1);
-    let extents: Vec<usize> = rows.iter().map(extent).collect();
-    let mut times: BTreeMap<usize, usize> = BTreeMap::new();
-    extents.iter().for_each(|extent| *times.entry(*extent).or_default() += 1);
-    let usual =
-        times.into_iter().max_by_key(|(extent, times)| (*times, *extent)).map_or(0, |(extent, _)| extent);
-    let own = |row: &Row| row.iter().filter(|cell| cell.is_own()).count();
-    let is_head = |at: usize| {
-        let (row, extent) = (&rows[at], extents[at]);
-        extent >= usual.min(2) && own(row) + 1 >= usual.min(3) && !row.iter().any(Cell::is_value)
+/// Rows of a sheet that stand together.
+struct Group<'a> {
+    /// Titles and the like.
+    above: &'a [Row],
+    table: &'a [Row],
+    /// Rows of its head.
+    heads: usize,
+}
+
+impl<'a> Group<'a> {
+    fn of(rows: &'a [Row]) -> Self {
+        let extents: Vec<usize> = rows.iter().map(extent).collect();
+        let mut times: BTreeMap<usize, usize> = BTreeMap::new();
+        extents.iter().for_each(|extent| *times.entry(*extent).or_default() += 1);
+        let usual =
+            times.into_iter().max_by_key(|(extent, times)| (*times, *extent)).map_or(0, |(extent, _)| extent);
+        let own = |row: &Row| row.iter().filter(|cell| cell.is_own()).count();
+        let is_head = |at: usize| {
+            let row = &rows[at];
+            extents[at] >= usual.min(2) && own(row) + 1 >= usual.min(3) && is_named(row, rows.get(at + 1))
+        };
+        // A title is alone in its row; what stands above a wider head may have more cells.
+        let titles = rows.iter().take_while(|row| own(row) == 1 && (usual > 1 || rows.len() == 1)).count();
+        let wider = (titles..rows.len().min(LEADING)).find(|at| extents[*at] >= usual && is_head(*at));
+        let is_narrow = |at: usize| extents[titles..at].iter().all(|extent| *extent < usual);
+        let first = wider.filter(|at| is_narrow(*at)).unwrap_or(titles);
+        let (above, table) = rows.split_at(first);
+        let heads = if !table.is_empty() && is_head(first) { 1 + further_heads(table) } else { 0 };
+        Self { above, table, heads }
+    }
+
+    /// Whether it has the columns of the group before, and no head that is surely one.
+    fn goes_on(&self, before: &Group<'_>) -> bool {
+        let widest = |rows: &[Row]| rows.iter().map(extent).max().unwrap_or(0);
+        let (head, body) = self.table.split_at(self.heads);
+        let is_sure = head.last().is_some_and(|head| {
+            let has_values = |(column, cell): (usize, &Cell)| {
+                !cell.is_value() && body.iter().any(|row| row.get(column).is_some_and(Cell::is_value))
+            };
+            head.iter().enumerate().any(has_values)
+        });
+        before.heads > 0 && self.above.is_empty() && !is_sure && widest(self.table) == widest(before.table)
+    }
+}
+
+/// Columns up to the last one that is filled.
+fn extent(row: &Row) -> usize {
+    row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |at| at + 1)
+}
+
+/// Whether a row may be the names of columns: no values, or such that look unlike those below, after a name.
+fn is_named(row: &Row, next: Option<&Row>) -> bool {
+    let first = row.iter().find(|cell| !cell.is_empty());
+    let differs = |(column, cell): (usize, &Cell)| {
+        let below = next.and_then(|next| next.get(column)).filter(|below| !below.is_empty());
+        !cell.is_value() || below.is_none_or(|below| below.shape() != cell.shape())
     };
-    // A title is alone in its row; what stands above a wider head may have more cells.
-    let titles = rows.iter().take_while(|row| own(row) == 1 && (usual > 1 || rows.len() == 1)).count();
-    let wider = (titles..rows.len().min(LEADING)).find(|at| extents[*at] >= usual && is_head(*at));
-    let is_narrow = |at: usize| extents[titles..at].iter().all(|extent| *extent < usual);
-    let first = wider.filter(|at| is_narrow(*at)).unwrap_or(titles);
-    let (above, table) = rows.split_at(first);
-    let mut lines: Vec<String> = above.iter().map(line).collect();
-    let heads = if !table.is_empty() && is_head(first) { 1 + further_heads(table) } else { 0 };
-    lines.push(markdown(table, heads));
-    lines.retain(|line| !line.is_empty());
-    lines.join("\n\n")
+    let is_free = !row.iter().any(Cell::is_value);
+    is_free
+        || next.is_some() && first.is_some_and(|cell| !cell.is_value()) && row.iter().enumerate().all(differs)
 }
 
 /// A row that is no row of a table.
@@ -96,12 +159,18 @@ fn line(row: &Row) -> String {
     cells.join(join)
 }
 
-/// How many rows below the first one belong to the head: those below names of several columns.
+/// How many rows below the first one belong to the head: those that name only what names of several columns span.
 pub(crate) fn further_heads(rows: &[Row]) -> usize {
     let below = rows.windows(2).take(2).take_while(|pair| {
+        let is_spanned = |column: usize| {
+            let is_across = |at: usize| pair[0].get(at).is_some_and(|cell| cell.is_across);
+            pair[0].get(column).is_none_or(Cell::is_empty) || is_across(column) || is_across(column + 1)
+        };
+        let mut named = pair[1].iter().enumerate().filter(|(_, cell)| cell.is_own());
         pair[0].iter().any(|cell| cell.is_across && !cell.is_empty())
             && !pair[1].iter().any(|cell| !cell.is_down && cell.is_value())
             && pair[1].iter().any(Cell::is_own)
+            && named.all(|(column, _)| is_spanned(column))
     });
     below.count()
 }
@@ -175,6 +244,14 @@ mod tests {
     #[test]
     fn the_head_is_below_what_stands_above_the_table() {
         for (text, written) in [
+            (
+                "Name,Town\nAda,Oslo\n,\nBo,Rome",
+                "| Name | Town |\n| --- | --- |\n| Ada | Oslo |\n\n| Name | Town |\n| --- | --- |\n| Bo | Rome |",
+            ),
+            (
+                "Item,Q1 2026,Jan 26\nPump,4,5",
+                "| Item | Q1 2026 | Jan 26 |\n| --- | --- | --- |\n| Pump | 4 | 5 |",
+            ),
             ("Name,Qty\nPump,4", "| Name | Qty |\n| --- | --- |\n| Pump | 4 |"),
             (
                 "Sales 2026\nRegion,Q1,Q2\nNorth,410,455",
@@ -210,6 +287,10 @@ mod tests {
     #[test]
     fn cells_that_span_others_keep_their_columns() {
         for (text, written) in [
+            (
+                "Name,Address,<\nAda,Main St,London",
+                "| Name | Address | Address |\n| --- | --- | --- |\n| Ada | Main St | London |",
+            ),
             (
                 "Team,Name\nRail,Cem\n^,Dana",
                 "| Team | Name |\n| --- | --- |\n| Rail | Cem |\n| Rail | Dana |",

@@ -71,6 +71,8 @@ pub(crate) fn convert(extension: &str, bytes: &[u8]) -> Result<Converted, Fault>
         Some(Kind::Pdf) => pdf::pdf(bytes),
         Some(Kind::Mail) => mail::mail(bytes),
         Some(kind @ (Kind::Office | Kind::Sheet)) => office::office(kind, extension, bytes),
+        Some(Kind::Markdown) => text::decode(bytes, None)
+            .map(|text| Converted { text: text::without_pictures(&text), ..Converted::default() }),
         _ => text::decode(bytes, None).map(|text| Converted { text, ..Converted::default() }),
     }?;
     if converted.text.len() > FILE_BYTES {
@@ -111,10 +113,7 @@ impl Converter {
     /// When it has no text; the fault says why.
     pub async fn convert(&self, path: &str, kind: Kind, bytes: Vec<u8>) -> Result<Converted, Fault> {
         let converted = match kind {
-            Kind::Markdown => {
-                let text = text::without_pictures(&text::decode(&bytes, None)?);
-                Converted { text, ..Converted::default() }
-            }
+            Kind::Markdown => convert("md", &bytes)?,
             Kind::Text | Kind::Code => {
                 Converted { text: text::decode(&bytes, None)?, ..Converted::default() }
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Response;
 use tonic::{Code, Status};
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::nfc;
+use tree_agent_contract::text::{nfc, nfd};
 use tree_agent_contract::{DocumentId, DocumentImport, DocumentKind, DocumentSummary, ProjectId, limits};
 use tree_agent_convert::{Kind, Part, by_name, file_hash, fingerprint, sha256, split};
 use tree_agent_proto::v1 as pb;
@@ -44,9 +44,13 @@ impl Documents {
         }
         let project = self.open_project(view, project_id).await?;
         let Some(kind) = Kind::of(Path::new(&path)) else { return Ok(skipped(by_name(Path::new(&path)).0)) };
-        let stored = self.stored(project_id, &path).await.map_err(errors::store)?;
+        let mut stored = self.stored(project_id, &path).await.map_err(errors::store)?;
+        // Before 0.3 a name was kept as it came.
+        if nfd(&path) != path {
+            stored.extend(self.stored(project_id, &nfd(&path)).await.map_err(errors::store)?);
+        }
         let hash = file_hash("", &content);
-        let is_of_file = |import: &DocumentImport| import.file == path;
+        let is_of_file = |import: &DocumentImport| nfc(&import.file) == path;
         let of_file: Vec<_> =
             stored.iter().filter(|document| import_of(document).is_some_and(is_of_file)).collect();
         let is_whole = |import: &DocumentImport| import.fingerprint == fingerprint(&hash, of_file.len());

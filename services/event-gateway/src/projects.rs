@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::nfc;
+use tree_agent_contract::text::{nfc, nfd};
 use tree_agent_contract::{ProjectId, ProjectStatus, Scope, limits};
 use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
@@ -47,10 +47,17 @@ impl Projects {
 
     /// The project with exactly this name, letter case aside, if `view` shows it.
     async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
-        let name = nfc(name.trim());
+        match self.exactly_named(view, &nfc(name.trim())).await {
+            // Projects of before 0.3 may have a name in the other form.
+            Err(status) if status.code() == Code::NotFound => self.exactly_named(view, &nfd(name.trim())).await,
+            found => found,
+        }
+    }
+
+    async fn exactly_named(&self, view: &View, name: &str) -> Result<Project, Status> {
         let wanted = name.to_lowercase();
         let mut query =
-            ProjectQuery { name_contains: name.clone(), limit: limits::PAGE_MAX, ..ProjectQuery::default() };
+            ProjectQuery { name_contains: name.to_owned(), limit: limits::PAGE_MAX, ..ProjectQuery::default() };
         loop {
             let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
             let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::TypedValueParser;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{
     ReviewRule, RunContext, RunId, RunSpec, RunSummary, Scope, SearchConfig, Strategy,
 };
@@ -361,7 +362,7 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
 
 /// The name of a folder, also of `.` and `..`.
 pub(super) fn folder_name(dir: &Path) -> Result<String, CliError> {
-    Ok(whole(dir)?.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned()))
+    Ok(whole(dir)?.file_name().map_or_else(|| "root".to_owned(), |name| nfc(&name.to_string_lossy())))
 }
 
 /// An error unless a file can be made at `path`.

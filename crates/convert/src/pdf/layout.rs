@@ -12,6 +12,8 @@ const HIGHER: f64 = 1.12;
 const PARAGRAPH: f64 = 1.3;
 /// More dots in a line are no words.
 const DOTS: usize = 4;
+/// Lines that are so many times their size apart do not stand in the same columns.
+const APART: f64 = 3.2;
 /// A line that is nearer than so much of the usual gap between rows belongs to the row.
 const NEAR: f64 = 0.85;
 /// A line that ends so much of the width before others ends its paragraph.
@@ -28,7 +30,19 @@ const WIDE: f64 = 1.8;
 #[derive(Clone, Debug)]
 pub(super) enum Block {
     Text(String),
-    Table(Vec<Row>),
+    Table(Table),
+}
+
+/// A table of a page.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) rows: Vec<Row>,
+    /// Where each column begins.
+    pub(super) lefts: Vec<f64>,
+    /// Where its last line stands.
+    pub(super) end: f64,
+    /// From one row to the next, as most are.
+    pub(super) gap: f64,
 }
 
 /// Words side by side.
@@ -115,6 +129,12 @@ pub(super) fn blocks(words: &[Word], size: f64) -> Vec<Block> {
     blocks
 }
 
+/// Whether lines may be rows of a table.
+pub(super) fn is_table(lines: &[Line]) -> bool {
+    let (end, gutters) = side_by_side(lines);
+    end == lines.len() && !gutters.is_empty()
+}
+
 /// What stands side by side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -130,16 +150,37 @@ impl Kind {
     fn of(rows: &[Vec<Line>]) -> Self {
         let columns = rows.first().map_or(0, Vec::len);
         let prose = (0..columns).filter(|column| goes_on(rows, *column)).count();
+        let count = |is: &dyn Fn(&Vec<Line>) -> bool| rows.iter().filter(|row| is(row)).count();
+        let is_filled = |row: &Vec<Line>, column: usize| !row[column].words.is_empty();
         let has_head = || {
-            rows.iter().take(2).all(|row| row[0].words.len().min(row[1].words.len()) > 0)
+            count(&|row| is_filled(row, 0)) > 1
+                && rows.iter().take(2).all(|row| is_filled(row, 0) && is_filled(row, 1))
                 && rows[0].iter().all(|cell| cell.words.len() <= 3)
         };
-        match prose {
-            _ if prose == columns => Self::Columns,
-            1.. if columns == 2 && goes_on(rows, 1) && is_sparse(rows) && !has_head() => Self::Items,
-            _ => Self::Table,
+        if prose == columns {
+            return Self::Columns;
+        }
+        if columns != 2 {
+            return Self::Table;
+        }
+        let (left, both) =
+            (count(&|row| is_filled(row, 0)), count(&|row| is_filled(row, 0) && is_filled(row, 1)));
+        let marks = count(&|row| is_filled(row, 0) && is_mark(&row[0].text()));
+        match () {
+            () if marks == left => Self::Items,
+            // What stands beside text without being level with it is a column of its own.
+            () if prose > 0 && 10 * both < 7 * left => Self::Columns,
+            () if goes_on(rows, 1) && is_sparse(rows) && !has_head() => Self::Items,
+            () => Self::Table,
         }
     }
+}
+
+/// Whether a text only begins an item of a list.
+fn is_mark(text: &str) -> bool {
+    let is_number =
+        text.strip_suffix(['.', ')']).is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+    is_number && text.len() > 1 || text.chars().count() == 1 && !text.contains(char::is_alphanumeric)
 }
 
 /// Whether the first column is empty in many rows.
@@ -187,6 +228,9 @@ fn side_by_side(lines: &[Line]) -> (usize, Vec<(f64, f64)>) {
     let mut free: Vec<(f64, f64)> = vec![(f64::MIN, f64::MAX)];
     let (mut left, mut right) = (f64::MAX, f64::MIN);
     for (at, line) in lines.iter().enumerate() {
+        if at > 0 && line.y - lines[at - 1].y > APART * line.size {
+            break;
+        }
         for word in &line.words {
             (left, right) = (left.min(word.left), right.max(word.right));
             let cut = |(from, to): (f64, f64)| [(from, to.min(word.left)), (from.max(word.right), to)];
@@ -266,7 +310,12 @@ fn tables(lines: &[Vec<Line>]) -> Vec<Block> {
             rows.push(row());
         }
     }
-    tables.into_iter().map(Block::Table).collect()
+    let lefts = (0..columns).map(|column| {
+        lines.iter().map(|row| row[column].left()).filter(|left| *left > 0.0).fold(f64::MAX, f64::min)
+    });
+    let (lefts, end) = (lefts.collect::<Vec<_>>(), lines.last().map_or(0.0, |row| row[0].y));
+    let gap = if usual < f64::MAX { usual } else { 0.0 };
+    tables.into_iter().map(|rows| Block::Table(Table { rows, lefts: lefts.clone(), end, gap })).collect()
 }
 
 /// The paragraphs and headings of lines.
@@ -281,12 +330,18 @@ fn paragraphs(lines: &[Line], size: f64) -> Vec<Block> {
     let goes_on =
         |line: &Line| line.words.first().is_some_and(|word| word.text.starts_with(char::is_lowercase));
     let indent = |line: &Line| line.left() - left > 0.8 * line.size;
-    let is_heading = |line: &Line| line.size > HIGHER * size;
+    let is_heading = |line: &Line| {
+        let letters = |words: &[&Word]| words.iter().map(|word| word.text.len()).sum::<usize>();
+        let high: Vec<&Word> = line.words.iter().filter(|word| word.size > HIGHER * size).collect();
+        2 * letters(&high) > letters(&line.words.iter().collect::<Vec<_>>())
+    };
+    let is_item = |line: &Line| line.words.len() > 1 && is_mark(&line.words[0].text);
     let ends = |pair: &[Line]| {
         pair[1].y - pair[0].y > PARAGRAPH * usual.max(pair[1].size)
             || indent(&pair[1]) && !indent(&pair[0])
             || is_heading(&pair[0]) != is_heading(&pair[1])
             || is_short(&pair[0]) && !goes_on(&pair[1])
+            || is_item(&pair[1])
     };
     let groups = lines.chunk_by(|a, b| !ends(&[a.clone(), b.clone()]));
     let text = |group: &[Line]| {

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pdf_inspector::extract_pages_markdown_mem;
 
-use self::layout::{Block, Line};
+use self::layout::{Block, Line, Table};
 use self::words::{Word, words};
 use crate::package::{FOOT, HEAD};
 use crate::table::{Cell, Row, sheet};
@@ -20,6 +20,10 @@ use crate::{Converted, Fault, Reason};
 
 /// Pages, and a fifth of all, on which the first or the last line must be the same to be no text of each of them.
 const REPEATED: usize = 3;
+/// Points above the foot of a page where a table ends that goes on: a wide margin, and some rows.
+const FOOT_HEIGHT: f64 = 130.0;
+/// Lines at the head and at the foot of a page that are looked at.
+const NEAR: usize = 3;
 /// Signs that cut a word at the end of a line.
 const HYPHENS: [char; 3] = ['-', '\u{2010}', '\u{ad}'];
 /// Words before which a hyphen stays.
@@ -48,8 +52,9 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
             read.into_iter().map(|page| (page.page + 1, page.markdown)).collect()
         }
     };
-    let heads = repeated(&mut pages, |lines| lines.first());
-    let feet = repeated(&mut pages, |lines| lines.last());
+    let heads = repeated(&mut pages, |lines| Some((lines.first()?, lines.get(..NEAR)?)));
+    let feet =
+        repeated(&mut pages, |lines| Some((lines.last()?, lines.get(lines.len().checked_sub(NEAR)?..)?)));
     let size = usual_size(&pages);
     let mut text = String::new();
     let (mut empty, mut last) = (Vec::new(), None);
@@ -69,7 +74,7 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
         text.push_str(&format!("<!-- Page {page} -->\n\n"));
         for block in &blocks {
             text.push_str(&match block {
-                Block::Table(rows) => sheet(rows),
+                Block::Table(table) => sheet(&table.rows),
                 Block::Text(text) => text.clone(),
             });
             text.push_str("\n\n");
@@ -77,6 +82,7 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
         last = blocks.pop();
     }
     let mut left_out = Vec::new();
+    let failed: Vec<u32> = failed.into_iter().filter(|page| !empty.contains(page)).collect();
     for (pages, what) in [
         (&empty, "without text, which may be scans or pictures"),
         (&failed, "with letters that could not be placed, so columns and tables may be mixed up"),
@@ -106,41 +112,66 @@ fn usual_size(pages: &Pages) -> f64 {
     most.map_or(0.0, |(size, _)| f64::from(size) / 4.0)
 }
 
-/// Takes the first or the last line out of the pages where it is the same and in the same place but for its digits, and
-/// returns how it reads on the first of them.
-fn repeated(pages: &mut Pages, end: fn(&[Line]) -> Option<&Line>) -> Vec<String> {
+/// Takes the first or the last line out of the pages where it is the same and in the same place, but for the number of
+/// the page, and returns how it reads on the first of them. A row of a table is no such line.
+fn repeated(pages: &mut Pages, end: fn(&[Line]) -> Option<(&Line, &[Line])>) -> Vec<String> {
     let mut seen: BTreeMap<(String, i64), Vec<(u32, Line)>> = BTreeMap::new();
     for (page, words) in pages.iter() {
         let lines = layout::lines(words.as_deref().unwrap_or_default());
-        if let Some(line) = end(&lines).filter(|_| lines.len() > 2) {
+        if let Some((line, _)) = end(&lines).filter(|(_, near)| !layout::is_table(near)) {
             let text = line.text().chars().filter(|c| !c.is_ascii_digit()).collect();
             seen.entry((text, line.y.round() as i64)).or_default().push((*page, line.clone()));
         }
     }
     let many = REPEATED.max(pages.len() / 5);
-    seen.retain(|_, lines| lines.len() >= many);
+    seen.retain(|_, lines| lines.len() >= many && has_one_text(lines));
     for (page, line) in seen.values().flatten() {
         if let Some(Some(words)) = pages.get_mut(page) {
             words.retain(|word| !line.words.iter().any(|of| (of.y, of.left) == (word.y, word.left)));
         }
     }
-    seen.into_values()
-        .map(|lines| lines[0].1.text())
-        .filter(|text| text.contains(char::is_alphabetic))
-        .collect()
+    let texts = seen.into_values().map(|lines| lines[0].1.text());
+    texts.filter(|text| text.contains(char::is_alphabetic)).collect()
+}
+
+/// Whether lines of pages differ only in the numbers of the pages.
+fn has_one_text(lines: &[(u32, Line)]) -> bool {
+    let numbers = |(page, line): &(u32, Line)| -> (i64, Vec<i64>) {
+        let text = line.text();
+        let numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+        (i64::from(*page), numbers.collect())
+    };
+    let all: Vec<_> = lines.iter().map(numbers).collect();
+    let (first_page, first) = &all[0];
+    (0..first.len()).all(|at| {
+        all.iter().all(|(_, numbers)| numbers.get(at) == Some(&first[at]))
+            || all.iter().all(|(page, numbers)| {
+                numbers.get(at).and_then(|number| number.checked_sub(*page))
+                    == first[at].checked_sub(*first_page)
+            })
+    })
 }
 
 /// Repeats the head of the table on the page before, if this one goes on with its rows: it begins with values where
-/// that one has values below names.
-fn go_on(table: &mut Vec<Row>, before: &[Row]) {
-    let (Some((head, body)), Some(first)) = (before.split_first(), table.first()) else { return };
+/// that one has values below names, or that one ends at the foot of its page, and the columns stand in the same places.
+fn go_on(table: &mut Table, before: &Table) {
+    let (Some((head, body)), Some(first)) = (before.rows.split_first(), table.rows.first()) else { return };
     let is_value = |cell: &Cell| cell.text.contains(|c: char| c.is_ascii_digit());
     let in_values = |(column, cell): (usize, &Cell)| {
         let values = body.iter().filter(|row| row.get(column).is_some_and(is_value)).count();
         is_value(cell) && !is_value(&head[column]) && 2 * values >= body.len()
     };
-    if head.len() == first.len() && !body.is_empty() && first.iter().enumerate().any(in_values) {
-        table.insert(0, head.clone());
+    let names = |row: &Row| row.iter().map(|cell| cell.text.to_lowercase()).collect::<Vec<_>>();
+    let is_beneath =
+        before.lefts.iter().zip(&table.lefts).all(|(one, other)| (one - other).abs() < before.gap / 2.0);
+    // Pages begin at the height 0.
+    let is_cut = is_beneath && (-FOOT_HEIGHT..0.0).contains(&before.end);
+    if head.len() == first.len()
+        && !body.is_empty()
+        && names(head) != names(first)
+        && (is_cut || first.iter().enumerate().any(in_values))
+    {
+        table.rows.insert(0, head.clone());
     }
 }
 
@@ -150,6 +181,9 @@ fn joined(text: &str, pages: &Pages) -> String {
         |word: &&str| word.strip_suffix(HYPHENS).is_some_and(|word| word.ends_with(char::is_alphabetic));
     let words = pages.values().flatten().flatten().map(|word| word.text.as_str());
     let ends: HashSet<&str> = words.filter(is_cut).collect();
+    let inner = |word: &'_ str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    let compounds: HashSet<String> =
+        text.split_whitespace().filter(|word| word.contains('-')).map(inner).collect();
     let mut joined = String::with_capacity(text.len());
     for word in text.split_inclusive(char::is_whitespace) {
         let plain = word.trim_end();
@@ -158,8 +192,7 @@ fn joined(text: &str, pages: &Pages) -> String {
             ends.contains(before) && plain.starts_with(char::is_lowercase) && !AFTER_HYPHEN.contains(&plain);
         if is_end && joined.len() - joined.trim_end().len() == 1 {
             let stem = before.trim_end_matches(HYPHENS);
-            let whole = format!("{stem}-{}", plain.trim_end_matches(|c: char| !c.is_alphanumeric()));
-            let is_compound = text.contains(&whole);
+            let is_compound = compounds.contains(&inner(&format!("{stem}-{plain}")));
             joined.truncate(joined.trim_end().trim_end_matches(HYPHENS).len());
             joined.push_str(if is_compound { "-" } else { "" });
         }
@@ -194,14 +227,36 @@ mod tests {
     #[test]
     fn a_table_goes_on_below_its_head() {
         let row = |cells: [&str; 2]| cells.map(Cell::new).to_vec();
-        let before = [row(["Seed", "Grams"]), row(["Kale", "115"]), row(["Leek", "152"])];
-        for (first, goes_on) in
-            [(["Chard", "189"], true), (["Tool", "Place"], false), (["Seed", "Grams"], false)]
-        {
-            let mut table = vec![row(first), row(["Rocket", "226"])];
-            go_on(&mut table, &before);
-            assert_eq!(table.len() == 3, goes_on, "{first:?}");
+        let table = |rows: &[[&str; 2]], lefts: [f64; 2], end: f64| Table {
+            rows: rows.iter().map(|cells| row(*cells)).collect(),
+            lefts: lefts.to_vec(),
+            end,
+            gap: 12.0,
+        };
+        let before = |end| table(&[["Seed", "Grams"], ["Kale", "115"], ["Leek", "152"]], [60.0, 100.0], end);
+        for (first, left, end, goes_on) in [
+            (["Chard", "189"], 70.0, -300.0, true),
+            (["Tool", "Place"], 70.0, -90.0, false),
+            (["Tool", "Place"], 60.0, -300.0, false),
+            (["Chard", "many"], 60.0, -90.0, true),
+            (["Seed", "Grams"], 60.0, -90.0, false),
+        ] {
+            let mut table = table(&[first, ["Rocket", "226"]], [left, 100.0], 100.0);
+            go_on(&mut table, &before(end));
+            assert_eq!(table.rows.len() == 3, goes_on, "{first:?}");
         }
+    }
+
+    #[test]
+    fn only_the_number_of_the_page_may_differ_in_what_is_repeated() {
+        let pages = |text: fn(usize) -> String| (1..=4).map(text).collect::<Vec<_>>();
+        let read = |pages: Vec<String>| {
+            pdf(&pdf_of(&pages.iter().map(String::as_str).collect::<Vec<_>>())).unwrap().text
+        };
+        let text =
+            read(pages(|n| format!("Report 2026, page {n}\nThe year {n} was good.\nTonnage: {}", n * n * 7)));
+        assert_eq!(text.matches("Report 2026").count(), 1, "{text}");
+        assert!([7, 28, 63, 112].iter().all(|tons| text.contains(&format!("Tonnage: {tons}"))), "{text}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::{Fault, Reason};
 const BLANK: f64 = 0.16;
 /// The same before a sign that stands close to its word.
 const BLANK_BEFORE: f64 = 0.24;
+/// Below all that is drawn.
+pub(super) const BELOW: f64 = 1e6;
 /// Forms within forms.
 const PARENTS: usize = 8;
 
@@ -115,16 +117,19 @@ fn names(program: &str) -> Object {
     Object::Dictionary(encoding)
 }
 
-/// What a field of a form was filled with.
+/// What a field of a form was filled with, or what somebody has written on the page. A note that is a sign on the page
+/// stands below everything else.
 fn filled(file: &Document, field: &Dictionary) -> Option<Word> {
+    let kind = field.get(b"Subtype").and_then(Object::as_name).unwrap_or_default();
     let mut value = field;
     for _ in 0..PARENTS {
-        if value.has(b"V") {
+        if value.has(b"V") || kind != b"Widget" {
             break;
         }
         value = file.get_dictionary(value.get(b"Parent").ok()?.as_reference().ok()?).ok()?;
     }
-    let text = match file.dereference(value.get(b"V").ok()?).ok()?.1 {
+    let key: &[u8] = if matches!(kind, b"FreeText" | b"Text") { b"Contents" } else { b"V" };
+    let text = match file.dereference(value.get(key).ok()?).ok()?.1 {
         Object::Name(name) if name == b"Off" => return None,
         Object::Name(name) => String::from_utf8_lossy(name).into_owned(),
         text => decode_text_string(text).ok()?,
@@ -140,8 +145,9 @@ fn filled(file: &Document, field: &Dictionary) -> Option<Word> {
         .collect();
     let [left, bottom, right, top] = place[..] else { return None };
     let size = (top - bottom).clamp(1.0, 12.0);
+    let y = if kind == b"Text" { BELOW - top } else { -(top + bottom - size * 0.7) / 2.0 };
     let is_empty = text.trim().is_empty();
-    (!is_empty).then_some(Word { text, left, right, y: -(top + bottom - size * 0.7) / 2.0, size })
+    (!is_empty).then_some(Word { text: text.replace(['\r', '\n'], " "), left, right, y, size })
 }
 
 /// A letter as it is drawn.
@@ -264,7 +270,15 @@ fn words_of(letters: Vec<Letter>) -> Vec<Word> {
 
 /// Letters that are drawn as one are two or three.
 fn unligatured(text: &str) -> String {
-    let ligatures =
-        [("ﬀ", "ff"), ("ﬁ", "fi"), ("ﬂ", "fl"), ("ﬃ", "ffi"), ("ﬄ", "ffl"), ("ﬅ", "st"), ("ﬆ", "st")];
+    let ligatures = [
+        ("ﬀ", "ff"),
+        ("ﬁ", "fi"),
+        ("ﬂ", "fl"),
+        ("ﬃ", "ffi"),
+        ("ﬄ", "ffl"),
+        ("ﬅ", "st"),
+        ("ﬆ", "st"),
+        ("\u{f0b7}", "•"),
+    ];
     ligatures.iter().fold(text.to_owned(), |text, (one, letters)| text.replace(one, letters))
 }

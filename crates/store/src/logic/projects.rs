@@ -71,7 +71,7 @@ async fn one<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
 }
 
 async fn uncounted<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
-    let columns = SELECT.replace(COUNT, "0");
+    let columns = SELECT.replace(COUNT, "CAST(0 AS bigint)");
     let row = db.row(&format!("{columns} WHERE p.id = $1"), &[&id.0]).await?;
     row.map_or_else(|| Err(StoreError::not_found("project", id)), |row| project(&row))
 }

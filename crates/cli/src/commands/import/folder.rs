@@ -332,7 +332,7 @@ mod tests {
             "deep/er/b.TXT",
             "full.txt",
             "main.rs",
-            "name with spaces & u\u{308}nicode.markdown",
+            "name with spaces & \u{fc}nicode.markdown",
         ];
         assert_eq!(good, expected);
         let mut reasons: Vec<_> = skipped.iter().map(|s| (s.path.as_str(), s.why.as_str())).collect();

@@ -64,12 +64,13 @@ impl<'a> Project<'a> {
 
     /// True if the project holds the file as it is, all parts of it. With `owned`, only if this import wrote them.
     pub(super) fn has_file(&self, file: &str, hash: &str, owned: bool) -> bool {
-        let Some(stored) = self.imported.get(file) else { return false };
+        // Another import may have written a file of this name whose letters are encoded otherwise.
+        let stored = self.imported.get(file).into_iter().flatten();
+        let stored: Vec<_> = stored.filter(|document| document.path == nfc(&document.path)).collect();
         let wanted = fingerprint(hash, stored.len());
-        stored
-            .iter()
-            .filter_map(|document| document.import.as_ref())
-            .all(|import| import.fingerprint == wanted && (!owned || import.source == self.source))
+        let mut imports = stored.iter().filter_map(|document| document.import.as_ref());
+        !stored.is_empty()
+            && imports.all(|import| import.fingerprint == wanted && (!owned || import.source == self.source))
     }
 
     /// True if a document that no import wrote has this path, this text and, if it is given, this title.
