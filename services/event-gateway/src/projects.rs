@@ -49,15 +49,20 @@ impl Projects {
     async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
         match self.exactly_named(view, &nfc(name.trim())).await {
             // Projects of before 0.3 may have a name in the other form.
-            Err(status) if status.code() == Code::NotFound => self.exactly_named(view, &nfd(name.trim())).await,
+            Err(status) if status.code() == Code::NotFound => {
+                self.exactly_named(view, &nfd(name.trim())).await
+            }
             found => found,
         }
     }
 
     async fn exactly_named(&self, view: &View, name: &str) -> Result<Project, Status> {
         let wanted = name.to_lowercase();
-        let mut query =
-            ProjectQuery { name_contains: name.to_owned(), limit: limits::PAGE_MAX, ..ProjectQuery::default() };
+        let mut query = ProjectQuery {
+            name_contains: name.to_owned(),
+            limit: limits::PAGE_MAX,
+            ..ProjectQuery::default()
+        };
         loop {
             let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
             let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());

@@ -52,9 +52,8 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
             read.into_iter().map(|page| (page.page + 1, page.markdown)).collect()
         }
     };
-    let heads = repeated(&mut pages, |lines| Some((lines.first()?, lines.get(..NEAR)?)));
-    let feet =
-        repeated(&mut pages, |lines| Some((lines.last()?, lines.get(lines.len().checked_sub(NEAR)?..)?)));
+    let heads = repeated(&mut pages, true);
+    let feet = repeated(&mut pages, false);
     let size = usual_size(&pages);
     let mut text = String::new();
     let (mut empty, mut last) = (Vec::new(), None);
@@ -114,11 +113,14 @@ fn usual_size(pages: &Pages) -> f64 {
 
 /// Takes the first or the last line out of the pages where it is the same and in the same place, but for the number of
 /// the page, and returns how it reads on the first of them. A row of a table is no such line.
-fn repeated(pages: &mut Pages, end: fn(&[Line]) -> Option<(&Line, &[Line])>) -> Vec<String> {
+fn repeated(pages: &mut Pages, is_first: bool) -> Vec<String> {
     let mut seen: BTreeMap<(String, i64), Vec<(u32, Line)>> = BTreeMap::new();
     for (page, words) in pages.iter() {
         let lines = layout::lines(words.as_deref().unwrap_or_default());
-        if let Some((line, _)) = end(&lines).filter(|(_, near)| !layout::is_table(near)) {
+        let Some(from) = lines.len().checked_sub(NEAR) else { continue };
+        let near = if is_first { &lines[..NEAR] } else { &lines[from..] };
+        let line = if is_first { &near[0] } else { &near[NEAR - 1] };
+        if !layout::is_table(near) {
             let text = line.text().chars().filter(|c| !c.is_ascii_digit()).collect();
             seen.entry((text, line.y.round() as i64)).or_default().push((*page, line.clone()));
         }
