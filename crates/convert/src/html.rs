@@ -238,8 +238,8 @@ fn fenced(node: &Rc<Node>) -> String {
     format!("\n\n{fence}{}\n{}\n{fence}\n\n", language.unwrap_or_default(), text.trim_matches('\n'))
 }
 
-/// Writes a table row by row. The library would drop headings of rows, and rows of a head but the first. A table without
-/// headings whose cells hold more than a few words serves the layout; it is text.
+/// Writes a table row by row. The library would drop headings of rows, and rows of a head but the first. A table
+/// without headings whose cells hold more than a few words serves the layout; it is text.
 fn table(handlers: &dyn Handlers, element: Element<'_>) -> Option<HandlerResult> {
     let mut table = Table {
         handlers,
@@ -433,6 +433,14 @@ mod tests {
                 "| Part / - | Price / Euros |  |\n| --- | --- | --- |\n| valve | 3 | spare |",
             ),
             (
+                "<table><tr><td>Model<td>Flow<tr><td>P1<td>12</table>",
+                "| Model | Flow |\n| --- | --- |\n| P1 | 12 |",
+            ),
+            (
+                "<table><tr><th colspan=2>Prices<tr><th>Item<th>Euros<tr><td>Tea<td>2</table>",
+                "Prices\n\n| Item | Euros |\n| --- | --- |\n| Tea | 2 |",
+            ),
+            (
                 "<table><tr><td><table><tr><th>in<th>side</table><td>more</table>",
                 "| in | side |\n| --- | --- |\n\nmore",
             ),
@@ -473,6 +481,14 @@ mod tests {
         let text = html(page.as_bytes()).unwrap().text;
         assert!(text.contains("deep") && text.ends_with("## End"), "{}", text.len());
         assert_eq!(text.matches('x').count(), 60_000);
+    }
+
+    #[test]
+    fn scripts_and_open_links_do_not_count_as_nested() {
+        let scripts = "<script>if (i<div && j>k) {}</script><!-- <div> --><a name=x>".repeat(600);
+        let page = format!("{scripts}<ul><li>one<li>two</ul><table><tr><th>A<th>B<tr><td>1<td>2</table>");
+        let text = html(page.as_bytes()).unwrap().text;
+        assert!(text.ends_with("*   one\n*   two\n\n| A | B |\n| --- | --- |\n| 1 | 2 |"), "{text}");
     }
 
     #[test]

@@ -151,6 +151,39 @@ mod tests {
     }
 
     #[test]
+    fn every_part_of_a_mail_is_read_or_named() {
+        let part = |head: &str, text: &str| format!("--b\r\nContent-Type: {head}\r\n\r\n{text}\r\n");
+        let inner = "From: c@example.org\r\nSubject: Jetty\r\n\r\nTwo piles are broken.";
+        let parts = [
+            part("text/plain", "# 9 is no heading."),
+            part("text/calendar", "LOCATION:Pier 4"),
+            part("text/plain\r\nContent-Disposition: attachment", "The code is 4711."),
+            part("message/rfc822", inner),
+            part(
+                "text/csv; name=\"tiles.csv\"\r\nContent-Disposition: attachment",
+                "tile;pieces\r\nridge;40",
+            ),
+            part("image/png; name=\"roof.png\"\r\nContent-Disposition: attachment", "x"),
+        ];
+        let mail = format!(
+            "From: ada@example.org\r\nCc: bob@example.org\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n{}--b--",
+            parts.concat()
+        );
+        let read = super::mail(mail.as_bytes()).unwrap();
+        for text in [
+            "- Cc: bob@example.org",
+            "\\# 9 is no heading.",
+            "LOCATION:Pier 4",
+            "The code is 4711.",
+            "<!-- Attachment Jetty -->\n\n# Jetty",
+            "<!-- Attachment tiles.csv -->\n\n| tile | pieces |\n| --- | --- |\n| ridge | 40 |",
+        ] {
+            assert!(read.text.contains(text), "{text}: {}", read.text);
+        }
+        assert_eq!(read.left_out, ["attachment roof.png (no text: image)"]);
+    }
+
+    #[test]
     fn what_is_no_mail_is_refused() {
         assert_eq!(mail(b"no mail at all").unwrap_err().reason, Reason::Broken);
     }

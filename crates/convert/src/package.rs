@@ -411,3 +411,39 @@ fn attribute(tag: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = attributes.find(|attribute| attribute.key.local_name().as_ref() == name.as_bytes())?;
     found.normalized_value(quick_xml::XmlVersion::Implicit1_0).ok().map(|value| value.into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::zip_of;
+
+    #[test]
+    fn what_a_sheet_hides_is_counted_if_it_holds_something() {
+        let sheet = "<worksheet><cols><col min='3' max='16384' hidden='1'/></cols><sheetData><row r='1'><c r='A1'><v>1</v></c>\
+                     <c r='C1'><v>2</v></c><c r='B1'><f>A1*2</f><v/></c></row><row r='2' hidden='1'><c r='A2'><v>3</v></c></row>\
+                     <row r='3' hidden='1'/></sheetData><headerFooter><oddFooter>&amp;L&amp;\"Arial,Bold\"&amp;12Harbour \
+                     Board&amp;RPage &amp;P</oddFooter></headerFooter></worksheet>";
+        let expected = [
+            "on printed pages of sheet S: Harbour Board Page",
+            "1 hidden row of sheet S",
+            "1 hidden column of sheet S",
+            "formulas of sheet S without a kept value: B1",
+        ];
+        assert_eq!(hidden_of(sheet.as_bytes(), "S"), expected);
+    }
+
+    #[test]
+    fn comments_are_kept_though_their_words_are_in_the_text() {
+        let comment =
+            "<w:comments><w:comment><w:p><w:t>28 days, said the board?</w:t></w:p></w:comment></w:comments>";
+        let body = "<w:document><w:p><w:t>The board said: 28 days. The </w:t></w:p><w:del><w:delText>old</w:delText></w:del>\
+                    </w:document>";
+        let file =
+            zip_of(&[("word/comments.xml", comment.as_bytes()), ("word/document.xml", body.as_bytes())]);
+        let found = beside(&file, "The board said: 28 days.");
+        let expected =
+            BTreeMap::from([("Comments in the file".into(), vec!["28 days, said the board?".into()])]);
+        assert_eq!(found.sections, expected);
+        assert_eq!(found.left_out, ["text that is marked as deleted (1 word)"]);
+    }
+}
