@@ -90,7 +90,7 @@ describe('a document of a project', () => {
   });
 
   it('is Markdown by the end of its path, also the further parts of a long one', () => {
-    for (const path of ['a.md', 'a/B.MD', 'README', 'page.html', 'long.md/part-02', '.notes'])
+    for (const path of ['a.md', 'a/B.MD', 'README', 'page.html', 'long.md/part-02', '.notes', 'a.pdf', 'b.XLSX'])
       expect(isMarkdown(path), path).toBe(true);
     for (const path of ['main.rs', 'a.md/x.txt', 'data.json', 'log.txt/part-10'])
       expect(isMarkdown(path), path).toBe(false);

@@ -15,11 +15,13 @@ export const PROJECT_FILTERS = [
 
 export const isArchived = (project: Project | undefined): boolean => project?.status === ProjectStatus.ARCHIVED;
 
-const MARKDOWN = new Set(['md', 'markdown', 'mdx', 'html', 'htm', '']);
+const MARKDOWN = new Set(
+  ' md markdown mdx html htm xhtml pdf docx doc odt rtf epub pptx ppt odp xlsx xls ods csv tsv eml'.split(' '),
+);
 
 /**
- * Whether a document at this path is Markdown. Imported HTML is, too: the import converts it. Other files are plain
- * text.
+ * Whether a document at this path is Markdown. What the import converts is, too: HTML, PDF, office files, sheets, mail.
+ * Other files are plain text.
  */
 export function isMarkdown(path: string): boolean {
   // Further parts of a long file are below its path.

@@ -270,6 +270,9 @@ fn words_of(letters: Vec<Letter>) -> Vec<Word> {
 
 /// Letters that are drawn as one are two or three.
 fn unligatured(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_owned();
+    }
     let ligatures = [
         ("ﬀ", "ff"),
         ("ﬁ", "fi"),
