@@ -12,20 +12,25 @@ use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 use unicode_width::UnicodeWidthStr;
 
+/// What stands at the head of each page of a converted file.
+pub const HEAD: &str = "Head of pages";
+/// What stands at the foot of each page.
+pub const FOOT: &str = "Foot of pages";
+/// What people have written about a file, in it.
+pub const COMMENTS: &str = "Comments in the file";
+/// What a speaker has noted below slides.
+pub const NOTES: &str = "Notes of slides";
+/// Text in drawings.
+pub const DRAWINGS: &str = "Text of drawings";
+/// Text in diagrams.
+pub const DIAGRAMS: &str = "Text of diagrams";
+/// Text in charts.
+pub const CHARTS: &str = "Text of charts";
+/// Paragraphs that the reader of a file found beside those in their order.
+pub const FURTHER: &str = "Further text";
 /// How the names of places begin that converted files mark: `<!-- Page 4 -->`.
-const PLACES: &[&str] = &[
-    "Page ",
-    "Sheet ",
-    "Attachment ",
-    "Head of pages",
-    "Foot of pages",
-    "Comments in the file",
-    "Notes of slides",
-    "Text of drawings",
-    "Text of diagrams",
-    "Text of charts",
-    "Further text",
-];
+const PLACES: [&str; 11] =
+    ["Page ", "Sheet ", "Attachment ", HEAD, FOOT, COMMENTS, NOTES, DRAWINGS, DIAGRAMS, CHARTS, FURTHER];
 
 /// What stands at the end of a text that was cut.
 pub const ELLIPSIS: char = '…';

@@ -8,6 +8,7 @@ use encoding_rs::Encoding;
 use htmd::element_handler::{HandlerResult, Handlers};
 use htmd::{Element, HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
+use tree_agent_contract::code::is_in;
 
 use crate::table::{Cell, Row, cell_text, further_heads, markdown, sheet};
 use crate::text::{decode, tidy, without_pictures};
@@ -23,34 +24,8 @@ const DEPTH: usize = 100;
 /// Elements within so many others are not even parsed as such: the parser looks at all open ones for each.
 const OPEN: usize = 500;
 /// Elements that are open until their end.
-const NESTING: &[&str] = &[
-    "article",
-    "aside",
-    "b",
-    "blockquote",
-    "code",
-    "details",
-    "div",
-    "dl",
-    "em",
-    "fieldset",
-    "figure",
-    "font",
-    "form",
-    "footer",
-    "header",
-    "i",
-    "main",
-    "ol",
-    "section",
-    "span",
-    "strong",
-    "sub",
-    "sup",
-    "table",
-    "u",
-    "ul",
-];
+const NESTING: &str = "article aside b blockquote code details div dl em fieldset figure font form footer header i main ol \
+                       section span strong sub sup table u ul";
 /// A longer cell of a table without headings serves the layout.
 const LAYOUT_BYTES: usize = 100;
 /// Columns that a cell spans at the most, and rows.
@@ -108,17 +83,21 @@ fn shallow(page: &str) -> String {
         shallow.push_str(before);
         let name = tag[1..].trim_start_matches('/');
         let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())];
-        // What holds no tags is taken as it is.
-        let until = match name {
-            _ if tag.starts_with("<!--") => "-->",
-            _ if tag.starts_with("<script") => "</script",
-            _ if tag.starts_with("<style") => "</style",
-            // A sign that begins no tag, such as that in a < b, hides no tag behind it.
-            "" => "<",
-            _ => ">",
+        let lower = name.to_ascii_lowercase();
+        // What holds no tags is taken as it is. A sign that begins no tag, such as that in a < b, hides none behind it.
+        let end = match lower.as_str() {
+            _ if tag.starts_with("<!--") => tag.find("-->"),
+            "script" | "style" if !tag.starts_with("</") => {
+                let ends = |at: &usize| {
+                    tag[at + 2..].get(..name.len()).is_some_and(|end| end.eq_ignore_ascii_case(name))
+                };
+                tag.match_indices("</").map(|(at, _)| at).find(ends)
+            }
+            "" => Some(1),
+            _ => tag.find('>').map(|end| end + 1),
         };
-        let end = tag.find(until).map_or(tag.len(), |end| end + until.len());
-        let is_nesting = NESTING.iter().any(|nesting| name.eq_ignore_ascii_case(nesting));
+        let end = end.unwrap_or(tag.len());
+        let is_nesting = is_in(NESTING, &lower);
         let is_end = tag.starts_with("</");
         let is_kept = !is_nesting || open + usize::from(!is_end) <= OPEN;
         shallow.push_str(if is_kept { &tag[..end] } else { " " });
@@ -485,7 +464,7 @@ mod tests {
 
     #[test]
     fn scripts_and_open_links_do_not_count_as_nested() {
-        let scripts = "<script>if (i<div && j>k) {}</script><!-- <div> --><a name=x>".repeat(600);
+        let scripts = "<SCRIPT>if (i<div && j>k) {}</Script><!-- <div> --><a name=x>".repeat(600);
         let page = format!("{scripts}<ul><li>one<li>two</ul><table><tr><th>A<th>B<tr><td>1<td>2</table>");
         let text = html(page.as_bytes()).unwrap().text;
         assert!(text.ends_with("*   one\n*   two\n\n| A | B |\n| --- | --- |\n| 1 | 2 |"), "{text}");

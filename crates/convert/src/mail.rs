@@ -15,8 +15,6 @@ use crate::{Converted, Fault, Reason, worker};
 
 /// Mails within mails that are read.
 const DEPTH: usize = 4;
-/// Files of a mail that are read.
-const FILES: usize = 100;
 
 /// A mail, with what is attached to it as parts of their own.
 pub(crate) fn mail(bytes: &[u8]) -> Result<Converted, Fault> {
@@ -50,7 +48,7 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
     }
     let Converted { text: body, mut left_out, .. } = body(mail);
     text.push_str(&format!("\n{body}\n"));
-    for (number, part) in mail.attachments().enumerate() {
+    for part in mail.attachments() {
         let is_text =
             matches!(part.body, PartType::Text(_) | PartType::Html(_)) && part.attachment_name().is_none();
         let is_form =
@@ -64,7 +62,7 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
         let name = part.attachment_name().or(subject).unwrap_or("without a name");
         let name = prefix(name, TITLE_BYTES / 4).replace(['<', '>', '\n', '\r'], " ");
         let read = match part.message() {
-            _ if number >= FILES || depth >= DEPTH => Err("not read".to_owned()),
+            _ if depth >= DEPTH => Err("not read".to_owned()),
             Some(inner) => Ok(message(inner, depth + 1)),
             None if is_text => Ok(words_of(mail, part)),
             None => file(&name, part, depth),
@@ -73,7 +71,11 @@ fn message(mail: &Message<'_>, depth: usize) -> Converted {
             Ok(read) => {
                 let marks = format!("<!-- Attachment {name}");
                 text.push_str(&format!("\n{marks} -->\n\n"));
-                text.push_str(&read.text.replace("<!-- ", &format!("{marks}, ")));
+                let mark = |line: &str| match line.strip_prefix("<!-- ") {
+                    Some(place) => format!("{marks}, {place}\n"),
+                    None => format!("{line}\n"),
+                };
+                text.extend(read.text.lines().map(mark));
                 text.push('\n');
                 left_out.extend(read.left_out.into_iter().map(|what| format!("{name}: {what}")));
             }

@@ -26,11 +26,10 @@ pub(crate) fn office(kind: Kind, extension: &str, bytes: &[u8]) -> Result<Conver
     let format = Format::from_bytes(bytes).or_else(|| Format::from_extension(extension));
     let read = if is_separated {
         let text = decode(bytes, None)?;
-        let text = text.trim_start_matches('\u{feff}');
         // The first line may name the sign that separates; it is recognised by what follows.
-        let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+        let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
         let is_sign = first.trim().strip_prefix("sep=").is_some_and(|sign| sign.chars().count() <= 1);
-        anydoc::to_document(if is_sign { rest } else { text }.as_bytes(), Format::Csv)
+        anydoc::to_document(if is_sign { rest } else { &text }.as_bytes(), Format::Csv)
     } else {
         anydoc::to_document(bytes, format)
     };

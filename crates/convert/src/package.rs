@@ -9,17 +9,11 @@ use std::io::{Cursor, Read};
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use tree_agent_contract::text::{CHARTS, COMMENTS, DIAGRAMS, DRAWINGS, FOOT, FURTHER, HEAD, NOTES};
 use zip::ZipArchive;
 
 /// Bytes of one part that are read.
 const PART_BYTES: u64 = 64 * 1024 * 1024;
-/// Parts that are read.
-const PARTS: usize = 5_000;
-/// The place of what stands at the head of each page, and at its foot.
-pub(crate) const HEAD: &str = "Head of pages";
-pub(crate) const FOOT: &str = "Foot of pages";
-/// The place of paragraphs of the text itself that the library does not give.
-const FURTHER: &str = "Further text";
 /// Cells that are named; further ones are counted.
 const NAMED: usize = 5;
 
@@ -27,7 +21,7 @@ const NAMED: usize = 5;
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     /// Paragraphs that the text lacks, below the names of their parts.
-    pub(crate) sections: BTreeMap<String, Vec<String>>,
+    pub(crate) sections: BTreeMap<&'static str, Vec<String>>,
     /// What was left out.
     pub(crate) left_out: Vec<String>,
     /// Names of the sheets that can be seen.
@@ -41,7 +35,7 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
         old_sheets(bytes, &mut found);
         return found;
     };
-    let names: Vec<String> = archive.file_names().take(PARTS).map(str::to_owned).collect();
+    let names: Vec<String> = archive.file_names().map(str::to_owned).collect();
     let mut part = |name: &str| {
         let mut xml = Vec::new();
         archive.by_name(name).ok()?.take(PART_BYTES).read_to_end(&mut xml).ok()?;
@@ -50,9 +44,9 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
     let read: HashSet<String> = words(text).collect();
     let joined = format!(" {} ", words(text).collect::<Vec<_>>().join(" "));
     // Of further text the library reads most; of other parts it reads all or nothing.
-    let is_read = |paragraph: &Paragraph| match paragraph.label.as_str() {
-        FURTHER => words(&paragraph.text).all(|word| read.contains(&word)),
-        _ => joined.contains(&format!(" {} ", words(&paragraph.text).collect::<Vec<_>>().join(" "))),
+    let is_read = |place: &str, paragraph: &str| match place {
+        FURTHER => words(paragraph).all(|word| read.contains(&word)),
+        _ => joined.contains(&format!(" {} ", words(paragraph).collect::<Vec<_>>().join(" "))),
     };
     let book = part("xl/workbook.xml")
         .map(|xml| workbook(&xml, &part("xl/_rels/workbook.xml.rels").unwrap_or_default()));
@@ -75,20 +69,19 @@ pub(crate) fn beside(bytes: &[u8], text: &str) -> Beside {
         {
             found.left_out.extend(part(name).map(|xml| hidden_of(&xml, sheet)).unwrap_or_default());
         }
-        let Some(label) = label(name) else { continue };
-        for paragraph in part(name).map(|xml| paragraphs(&xml, label)).unwrap_or_default() {
-            if paragraph.label == "Deleted" {
-                deleted += words(&paragraph.text).count();
-            } else if paragraph.label == "Sheet" {
-                found.sheets.push(paragraph.text);
-            } else if paragraph.label == "Hidden" {
-                if !found.left_out.contains(&paragraph.text) {
-                    found.left_out.push(paragraph.text);
-                }
-            } else if !is_read(&paragraph) {
-                let section = found.sections.entry(paragraph.label).or_default();
-                if !section.contains(&paragraph.text) {
-                    section.push(paragraph.text);
+        let Some(place) = place(name) else { continue };
+        for piece in part(name).map(|xml| pieces(&xml, place)).unwrap_or_default() {
+            match piece {
+                Piece::Deleted(text) => deleted += words(&text).count(),
+                Piece::Sheet(name) => found.sheets.push(name),
+                Piece::Hidden(what) if found.left_out.contains(&what) => {}
+                Piece::Hidden(what) => found.left_out.push(what),
+                Piece::Text(place, text) if is_read(place, &text) => {}
+                Piece::Text(place, text) => {
+                    let section = found.sections.entry(place).or_default();
+                    if !section.contains(&text) {
+                        section.push(text);
+                    }
                 }
             }
         }
@@ -143,8 +136,8 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// What the paragraphs of a part are, by its name; none for a part whose text nobody sees as such.
-fn label(name: &str) -> Option<&'static str> {
+/// The place of the paragraphs of a part, by its name; none for a part whose text nobody sees as such.
+fn place(name: &str) -> Option<&'static str> {
     let file = name.rsplit('/').next()?;
     let is = |beginning: &str| file.starts_with(beginning) && file.ends_with(".xml");
     match name {
@@ -153,84 +146,80 @@ fn label(name: &str) -> Option<&'static str> {
         "styles.xml" => Some(""),
         _ if is("header") => Some(HEAD),
         _ if is("footer") => Some(FOOT),
-        _ if is("comment") && !is("commentAuthors") || name.contains("threadedComments/") => {
-            Some("Comments in the file")
-        }
-        _ if is("notesSlide") => Some("Notes of slides"),
+        _ if is("comment") && !is("commentAuthors") || name.contains("threadedComments/") => Some(COMMENTS),
+        _ if is("notesSlide") => Some(NOTES),
         _ if is("footnotes") || is("endnotes") => Some(FURTHER),
-        _ if name.contains("diagrams/data") => Some("Text of diagrams"),
-        _ if is("drawing") => Some("Text of drawings"),
-        _ if name.contains("/charts/chart") && is("chart") => Some("Text of charts"),
+        _ if name.contains("diagrams/data") => Some(DIAGRAMS),
+        _ if is("drawing") => Some(DRAWINGS),
+        _ if name.contains("/charts/chart") && is("chart") => Some(CHARTS),
         _ if name.starts_with("ppt/slides/slide") => Some(FURTHER),
         _ if name.ends_with(".xhtml") || name.ends_with(".html") => Some(FURTHER),
         _ => None,
     }
 }
 
-struct Paragraph {
-    label: String,
-    text: String,
+/// What a part holds.
+enum Piece {
+    /// A paragraph and its place.
+    Text(&'static str, String),
+    /// Text that is marked as deleted.
+    Deleted(String),
+    /// What is hidden and was read nevertheless, in words.
+    Hidden(String),
+    /// The name of a sheet.
+    Sheet(String),
 }
 
-/// The paragraphs of a part. What is within an element for the head of pages, a comment and the like is labelled so.
-fn paragraphs(xml: &[u8], part: &str) -> Vec<Paragraph> {
+/// What a part holds. What is within an element for the head of pages, a comment and the like has that place.
+fn pieces(xml: &[u8], part: &'static str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut open: Vec<String> = Vec::new();
     let mut text = String::new();
-    let mut hidden = Vec::new();
+    let (mut style, mut hidden) = (String::new(), HashSet::new());
     walk(xml, |step| match step {
         Step::Begin(name, tag) => {
             let flag = |key: &str, value: &str| attribute(tag, key).is_some_and(|found| found == value);
-            if name == "sld" && flag("show", "0") {
-                found.push(Paragraph::new("Hidden", "a hidden slide was read as the others"));
-            }
-            if name == "style" {
-                hidden.push((attribute(tag, "name").unwrap_or_default(), false));
-            }
-            if name == "table-properties"
-                && flag("display", "false")
-                && let Some(style) = hidden.last_mut()
-            {
-                style.1 = true;
-            }
-            let is_hidden =
-                |style: String| hidden.iter().any(|(name, is_hidden)| *is_hidden && *name == style);
-            // In sheets, each table is a sheet.
-            if name == "table" && open.iter().any(|name| name == "spreadsheet") {
-                let sheet = attribute(tag, "name").unwrap_or_default();
-                if attribute(tag, "style-name").is_some_and(is_hidden) {
-                    found.push(Paragraph::new(
-                        "Hidden",
-                        &format!("the hidden sheet {sheet} was read as the others"),
-                    ));
+            match name {
+                "sld" if flag("show", "0") => {
+                    found.push(Piece::Hidden("a hidden slide was read as the others".to_owned()));
                 }
-                found.push(Paragraph::new("Sheet", &sheet));
-            }
-            if name == "table-row" && (flag("visibility", "collapse") || flag("visibility", "filter")) {
-                found.push(Paragraph::new("Hidden", "hidden rows were read as the others"));
+                "style" => style = attribute(tag, "name").unwrap_or_default(),
+                "table-properties" if flag("display", "false") => {
+                    hidden.insert(style.clone());
+                }
+                // In sheets, each table is a sheet.
+                "table" if open.iter().any(|name| name == "spreadsheet") => {
+                    let sheet = attribute(tag, "name").unwrap_or_default();
+                    if attribute(tag, "style-name").is_some_and(|style| hidden.contains(&style)) {
+                        found.push(Piece::Hidden(format!("the hidden sheet {sheet} was read as the others")));
+                    }
+                    found.push(Piece::Sheet(sheet));
+                }
+                "table-row" if flag("visibility", "collapse") || flag("visibility", "filter") => {
+                    found.push(Piece::Hidden("hidden rows were read as the others".to_owned()));
+                }
+                "br" | "tab" | "s" | "line-break" => text.push(' '),
+                _ => {}
             }
             if ends(name) {
                 end(&mut found, &open, &mut text, part);
             }
-            if matches!(name, "br" | "tab" | "s" | "line-break") {
-                text.push(' ');
-            }
             open.push(name.to_owned());
         }
         Step::Text(words) => {
-            let within = |names: &[&str]| open.iter().any(|name| names.contains(&name.as_str()));
             let is_office = open.first().is_some_and(|root| !root.starts_with("document-") && root != "html");
             let last = open.last().map_or("", String::as_str);
             let is_text = match part {
-                "Text of charts" => last == "t",
+                CHARTS => last == "t",
                 _ if is_office => matches!(last, "t" | "delText" | "text"),
-                _ => last != "date" && !within(&["head", "script", "style", "note-citation"]),
+                _ => last != "date" && !within(&open, &["head", "script", "style", "note-citation"]),
             };
-            if !is_text {
-            } else if within(&["del", "moveFrom", "tracked-changes"]) {
-                found.push(Paragraph::new("Deleted", words));
-            } else {
-                text.push_str(words);
+            match is_text {
+                true if within(&open, &["del", "moveFrom", "tracked-changes"]) => {
+                    found.push(Piece::Deleted(words.to_owned()));
+                }
+                true => text.push_str(words),
+                false => {}
             }
         }
         Step::End(name) => {
@@ -240,8 +229,12 @@ fn paragraphs(xml: &[u8], part: &str) -> Vec<Paragraph> {
             open.pop();
         }
     });
-    found.retain(|paragraph| !paragraph.label.is_empty());
     found
+}
+
+/// Whether one of the open elements has one of these names.
+fn within(open: &[String], names: &[&str]) -> bool {
+    open.iter().any(|name| names.contains(&name.as_str()))
 }
 
 /// Whether an element begins and ends a paragraph.
@@ -250,26 +243,19 @@ fn ends(name: &str) -> bool {
         || name.len() == 2 && name.starts_with('h')
 }
 
-/// Takes the paragraph that ends here.
-fn end(found: &mut Vec<Paragraph>, open: &[String], text: &mut String, part: &str) {
-    let within = |names: [&str; 3]| open.iter().any(|name| names.contains(&name.as_str()));
-    let label = match part {
-        _ if within(["header", "header-left", "header-first"]) => HEAD,
-        _ if within(["footer", "footer-left", "footer-first"]) => FOOT,
-        _ if within(["annotation"; 3]) => "Comments in the file",
+/// Takes the paragraph that ends here. One of a part without a place counts only within an element that has one.
+fn end(found: &mut Vec<Piece>, open: &[String], text: &mut String, part: &'static str) {
+    let place = match part {
+        _ if within(open, &["header", "header-left", "header-first"]) => HEAD,
+        _ if within(open, &["footer", "footer-left", "footer-first"]) => FOOT,
+        _ if within(open, &["annotation"]) => COMMENTS,
         _ => part,
     };
-    if !text.trim().is_empty() {
-        found.push(Paragraph::new(label, text));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if !words.is_empty() && !place.is_empty() {
+        found.push(Piece::Text(place, words));
     }
     text.clear();
-}
-
-impl Paragraph {
-    fn new(label: &str, text: &str) -> Self {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { label: label.to_owned(), text }
-    }
 }
 
 /// The sheets of a workbook: their names, the parts that hold them, and whether they are hidden.
@@ -441,8 +427,7 @@ mod tests {
         let file =
             zip_of(&[("word/comments.xml", comment.as_bytes()), ("word/document.xml", body.as_bytes())]);
         let found = beside(&file, "The board said: 28 days.");
-        let expected =
-            BTreeMap::from([("Comments in the file".into(), vec!["28 days, said the board?".into()])]);
+        let expected = BTreeMap::from([(COMMENTS, vec!["28 days, said the board?".into()])]);
         assert_eq!(found.sections, expected);
         assert_eq!(found.left_out, ["text that is marked as deleted (1 word)"]);
     }

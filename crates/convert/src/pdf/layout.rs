@@ -1,5 +1,6 @@
 //! A page by the places of its words: lines, columns, tables.
 
+use super::HYPHENS;
 use super::words::Word;
 use crate::document::escaped;
 use crate::table::{Cell, Row, cell_text};
@@ -166,13 +167,12 @@ impl Kind {
         let (left, both) =
             (count(&|row| is_filled(row, 0)), count(&|row| is_filled(row, 0) && is_filled(row, 1)));
         let marks = count(&|row| is_filled(row, 0) && is_mark(&row[0].text()));
-        match () {
-            () if marks == left => Self::Items,
-            // What stands beside text without being level with it is a column of its own.
-            () if prose > 0 && 10 * both < 7 * left => Self::Columns,
-            () if goes_on(rows, 1) && is_sparse(rows) && !has_head() => Self::Items,
-            () => Self::Table,
+        // What stands beside text without being level with it is a column of its own.
+        let is_beside = prose > 0 && 10 * both < 7 * left;
+        if marks == left || !is_beside && goes_on(rows, 1) && is_sparse(rows) && !has_head() {
+            return Self::Items;
         }
+        if is_beside { Self::Columns } else { Self::Table }
     }
 }
 
@@ -268,7 +268,7 @@ fn goes_on(rows: &[Vec<Line>], column: usize) -> bool {
         rows.iter().map(|row| row[column].text()).filter(|text| !text.is_empty()).collect();
     let going = lines.windows(2).filter(|pair| {
         pair[1].starts_with(char::is_lowercase) && !pair[0].ends_with(['.', '!', '?', ':'])
-            || pair[0].ends_with(['-', '\u{2010}', '\u{ad}'])
+            || pair[0].ends_with(HYPHENS)
     });
     let words: usize = lines.iter().map(|line| line.split(' ').count()).sum();
     lines.len() > 2 && words >= 3 * lines.len() && 5 * going.count() >= 2 * (lines.len() - 1)
@@ -331,19 +331,20 @@ fn paragraphs(lines: &[Line], size: f64) -> Vec<Block> {
         |line: &Line| line.words.first().is_some_and(|word| word.text.starts_with(char::is_lowercase));
     let indent = |line: &Line| line.left() - left > 0.8 * line.size;
     let is_heading = |line: &Line| {
-        let letters = |words: &[&Word]| words.iter().map(|word| word.text.len()).sum::<usize>();
-        let high: Vec<&Word> = line.words.iter().filter(|word| word.size > HIGHER * size).collect();
-        2 * letters(&high) > letters(&line.words.iter().collect::<Vec<_>>())
+        let letters = |least: f64| -> usize {
+            line.words.iter().filter(|word| word.size > least).map(|word| word.text.len()).sum()
+        };
+        2 * letters(HIGHER * size) > letters(0.0)
     };
     let is_item = |line: &Line| line.words.len() > 1 && is_mark(&line.words[0].text);
-    let ends = |pair: &[Line]| {
-        pair[1].y - pair[0].y > PARAGRAPH * usual.max(pair[1].size)
-            || indent(&pair[1]) && !indent(&pair[0])
-            || is_heading(&pair[0]) != is_heading(&pair[1])
-            || is_short(&pair[0]) && !goes_on(&pair[1])
-            || is_item(&pair[1])
-    };
-    let groups = lines.chunk_by(|a, b| !ends(&[a.clone(), b.clone()]));
+    let groups = lines.chunk_by(|line, next| {
+        let is_end = next.y - line.y > PARAGRAPH * usual.max(next.size)
+            || indent(next) && !indent(line)
+            || is_heading(line) != is_heading(next)
+            || is_short(line) && !goes_on(next)
+            || is_item(next);
+        !is_end
+    });
     let text = |group: &[Line]| {
         let text = group.iter().map(Line::text).collect::<Vec<_>>().join(" ");
         Block::Text(if is_heading(&group[0]) { format!("## {text}") } else { escaped(&text) })

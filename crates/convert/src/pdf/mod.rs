@@ -10,10 +10,10 @@ mod words;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use pdf_inspector::extract_pages_markdown_mem;
+use tree_agent_contract::text::{FOOT, HEAD};
 
 use self::layout::{Block, Line, Table};
 use self::words::{Word, words};
-use crate::package::{FOOT, HEAD};
 use crate::table::{Cell, Row, sheet};
 use crate::text::tidy;
 use crate::{Converted, Fault, Reason};
@@ -32,24 +32,21 @@ const AFTER_HYPHEN: &[&str] =
 
 /// A PDF as Markdown, with a mark before each page that has text.
 pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
-    let mut pages = match words(bytes) {
+    let (mut pages, others) = match words(bytes) {
         // What is damaged may be read nevertheless.
         Err(Fault { reason: Reason::Broken, why }) => {
-            let read =
-                extract_pages_markdown_mem(bytes, None).map_err(|_| Fault::new(Reason::Broken, why))?;
-            read.pages.iter().map(|page| (page.page + 1, None)).collect()
+            let others = otherwise(bytes, None);
+            if others.is_empty() {
+                return Err(Fault::new(Reason::Broken, why));
+            }
+            (others.keys().map(|page| (*page, None)).collect(), others)
         }
-        read => read?,
-    };
-    let failed: Vec<u32> = pages.iter().filter(|(_, words)| words.is_none()).map(|(page, _)| *page).collect();
-    let others = match failed.is_empty() {
-        true => HashMap::new(),
-        false => {
-            let from_zero: Vec<u32> = failed.iter().map(|page| page - 1).collect();
-            let read = extract_pages_markdown_mem(bytes, Some(&from_zero))
-                .map(|read| read.pages)
-                .unwrap_or_default();
-            read.into_iter().map(|page| (page.page + 1, page.markdown)).collect()
+        read => {
+            let pages: Pages = read?;
+            let failed: Vec<u32> =
+                pages.iter().filter(|(_, words)| words.is_none()).map(|(page, _)| *page - 1).collect();
+            let others = if failed.is_empty() { BTreeMap::new() } else { otherwise(bytes, Some(&failed)) };
+            (pages, others)
         }
     };
     let heads = repeated(&mut pages, true);
@@ -81,7 +78,8 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
         last = blocks.pop();
     }
     let mut left_out = Vec::new();
-    let failed: Vec<u32> = failed.into_iter().filter(|page| !empty.contains(page)).collect();
+    let failed = pages.iter().filter(|(page, words)| words.is_none() && !empty.contains(page));
+    let failed: Vec<u32> = failed.map(|(page, _)| *page).collect();
     for (pages, what) in [
         (&empty, "without text, which may be scans or pictures"),
         (&failed, "with letters that could not be placed, so columns and tables may be mixed up"),
@@ -97,6 +95,12 @@ pub(crate) fn pdf(bytes: &[u8]) -> Result<Converted, Fault> {
         }
     }
     Ok(Converted { title: String::new(), text: tidy(&joined(&text, &pages)), left_out })
+}
+
+/// The Markdown that another library makes of these pages, counted from zero; of all without any.
+fn otherwise(bytes: &[u8], pages: Option<&[u32]>) -> BTreeMap<u32, String> {
+    let read = extract_pages_markdown_mem(bytes, pages).map(|read| read.pages).unwrap_or_default();
+    read.into_iter().map(|page| (page.page + 1, page.markdown)).collect()
 }
 
 type Pages = BTreeMap<u32, Option<Vec<Word>>>;

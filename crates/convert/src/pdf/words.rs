@@ -15,7 +15,7 @@ const BLANK: f64 = 0.16;
 /// The same before a sign that stands close to its word.
 const BLANK_BEFORE: f64 = 0.24;
 /// Below all that is drawn.
-pub(super) const BELOW: f64 = 1e6;
+const BELOW: f64 = 1e6;
 /// Forms within forms.
 const PARENTS: usize = 8;
 
