@@ -412,7 +412,7 @@ async fn read_document(
         format!("{name}, {} of {} bytes", end - offset, body.len()),
     );
     if let Some(import) = document.props.import.as_ref().filter(|import| !import.left_out.is_empty()) {
-        output.value["notReadOfTheFile"] = json!(import.left_out);
+        output.value["leftOut"] = json!(import.left_out);
     }
     // A document of the run may grow, which no revision tells.
     Ok(ToolOutput { is_lasting: !document.kind.grows(), ..output })

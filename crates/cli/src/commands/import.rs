@@ -283,8 +283,7 @@ impl Work<'_> {
             return Ok(Ok(Done::default()));
         }
         for part in &parts {
-            let import = self.project.import_of(&candidate.path, &hash, parts.len(), &left_out);
-            let written = self.project.write(part, import).await?;
+            let written = self.project.write(part, &candidate.path, &hash, parts.len(), &left_out).await?;
             if let Err((reason, why)) = written {
                 return Ok(Err(candidate.skip(reason, why)));
             }

@@ -15,12 +15,17 @@ use crate::schema::Dialect;
 use crate::text::{clean, fold};
 use crate::types::{List, Time, json};
 
-const SELECT: &str = "SELECT p.id, p.name, p.description, p.created_at, (SELECT count(*) FROM onto_sources d \
-                      WHERE d.project_id = p.id AND d.type_key = 'document.source'), p.status, p.tool_rules, \
-                      COALESCE(p.updated_at, p.created_at), p.revision FROM onto_projects p";
-/// The part of it that counts.
+/// The number of a project's documents.
 const COUNT: &str =
     "(SELECT count(*) FROM onto_sources d WHERE d.project_id = p.id AND d.type_key = 'document.source')";
+
+/// The columns of projects. `documents` gives the number of a project's documents.
+fn select(documents: &str) -> String {
+    format!(
+        "SELECT p.id, p.name, p.description, p.created_at, {documents}, p.status, p.tool_rules, \
+         COALESCE(p.updated_at, p.created_at), p.revision FROM onto_projects p"
+    )
+}
 
 #[async_trait]
 impl<S: Backend> Projects for S {
@@ -29,11 +34,11 @@ impl<S: Backend> Projects for S {
     }
 
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
-        self.with(move |db| Box::pin(one(db, id))).await
+        self.with(move |db| Box::pin(one(db, id, COUNT))).await
     }
 
     async fn uncounted_project(&self, id: ProjectId) -> Result<Project, StoreError> {
-        self.with(move |db| Box::pin(uncounted(db, id))).await
+        self.with(move |db| Box::pin(one(db, id, "CAST(0 AS bigint)"))).await
     }
 
     async fn list_projects(&self, query: ProjectQuery) -> Result<Page<Project>, StoreError> {
@@ -58,21 +63,16 @@ async fn create<D: Db>(db: &mut D, new: NewProject) -> Result<Project, StoreErro
     let at = Time(wanted.created_at);
     db.run(sql, &[&wanted.id.0, &name, &folded, &description, &at, &user_id, &request_id]).await?;
     let sql = format!(
-        "{SELECT} WHERE p.id = $1 OR (p.request_id <> '' AND p.user_id = $2 AND p.request_id = $3) \
-         ORDER BY (p.id = $1) DESC LIMIT 1"
+        "{} WHERE p.id = $1 OR (p.request_id <> '' AND p.user_id = $2 AND p.request_id = $3) \
+         ORDER BY (p.id = $1) DESC LIMIT 1",
+        select(COUNT)
     );
     let row = db.row(&sql, &[&wanted.id.0, &user_id, &request_id]).await?;
     row.map_or_else(|| Err(StoreError::name_taken(&wanted.name)), |row| project(&row))
 }
 
-async fn one<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
-    let row = db.row(&format!("{SELECT} WHERE p.id = $1"), &[&id.0]).await?;
-    row.map_or_else(|| Err(StoreError::not_found("project", id)), |row| project(&row))
-}
-
-async fn uncounted<D: Db>(db: &mut D, id: ProjectId) -> Result<Project, StoreError> {
-    let columns = SELECT.replace(COUNT, "CAST(0 AS bigint)");
-    let row = db.row(&format!("{columns} WHERE p.id = $1"), &[&id.0]).await?;
+async fn one<D: Db>(db: &mut D, id: ProjectId, documents: &str) -> Result<Project, StoreError> {
+    let row = db.row(&format!("{} WHERE p.id = $1", select(documents)), &[&id.0]).await?;
     row.map_or_else(|| Err(StoreError::not_found("project", id)), |row| project(&row))
 }
 
@@ -90,7 +90,7 @@ async fn list<D: Db>(db: &mut D, query: ProjectQuery) -> Result<Page<Project>, S
         filter.add(D::DIALECT.any_text("p.status", &names));
     }
     let limit = filter.param(query.limit as i64 + 1);
-    let sql = format!("{SELECT} WHERE {} ORDER BY p.name_folded LIMIT {limit}", filter.sql());
+    let sql = format!("{} WHERE {} ORDER BY p.name_folded LIMIT {limit}", select(COUNT), filter.sql());
     let rows = db.rows(&sql, &filter.params()).await?;
     Ok(page(rows.iter().map(project).collect::<Result<_, _>>()?, query.limit))
 }
@@ -112,11 +112,11 @@ async fn update<D: Db>(db: &mut D, id: ProjectId, change: ProjectChange) -> Resu
             other => other,
         }
     })?;
-    one(db, id).await
+    one(db, id, COUNT).await
 }
 
 async fn delete<D: Db>(db: &mut D, id: ProjectId, force: bool) -> Result<ProjectDeletion, StoreError> {
-    one(db, id).await?;
+    one(db, id, COUNT).await?;
     let named = D::DIALECT.pick(
         "project_ids @> $1",
         "EXISTS (SELECT 1 FROM json_each(project_ids) p WHERE p.value = json_extract($1, '$[0]'))",

@@ -28,6 +28,7 @@ impl OneDocument {
             path: "a.md".into(),
             title: "A".into(),
             bytes: 4,
+            import: Some(DocumentImport { left_out: "page 2".into(), ..Default::default() }),
             ..Default::default()
         }
     }
@@ -130,7 +131,8 @@ async fn scope_travels_and_is_checked_on_both_sides() {
         [format!("list [\"{project}\"] [1]"), format!("search [\"{project}\"]")]
     );
     let id = page.documents[0].id;
-    assert_eq!(source.read_document(&mine, id).await.unwrap().body, "body");
+    let read = source.read_document(&mine, id).await.unwrap();
+    assert_eq!((read.body.as_str(), read.props.import.unwrap().left_out.as_str()), ("body", "page 2"));
     // The gateway would hand it out; the tool's side must not.
     let foreign = caller(ProjectId::derive(&[b"other"]));
     assert!(matches!(source.read_document(&foreign, id).await, Err(ToolError::NotFound(_))));

@@ -81,27 +81,14 @@ impl<'a> Project<'a> {
         })
     }
 
-    /// Where the documents of a file come from, of which it has `number`.
-    pub(super) fn import_of(
+    /// Writes one of the `number` documents of a file. The outer error ends the import, the inner one skips the file.
+    pub(super) async fn write(
         &self,
+        part: &Part,
         file: &str,
         hash: &str,
         number: usize,
         left_out: &str,
-    ) -> pb::DocumentImport {
-        pb::DocumentImport {
-            source: self.source.clone(),
-            file: file.to_owned(),
-            fingerprint: fingerprint(hash, number),
-            left_out: left_out.to_owned(),
-        }
-    }
-
-    /// Writes one of the documents of a file. The outer error ends the import, the inner one skips the file.
-    pub(super) async fn write(
-        &self,
-        part: &Part,
-        import: pb::DocumentImport,
     ) -> Result<Result<(), (Reason, String)>, CliError> {
         let message = pb::CreateDocumentRequest {
             project_id: self.id.to_wire(),
@@ -109,7 +96,12 @@ impl<'a> Project<'a> {
             title: part.title.clone(),
             body: part.body.clone(),
             run_id: String::new(),
-            import: Some(import),
+            import: Some(pb::DocumentImport {
+                source: self.source.clone(),
+                file: file.to_owned(),
+                fingerprint: fingerprint(hash, number),
+                left_out: left_out.to_owned(),
+            }),
         };
         match self.client.ask(message).await {
             Ok(_) => Ok(Ok(())),
