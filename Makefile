@@ -16,7 +16,7 @@ MODEL ?=
 PROFILE ?= dev
 export REPLICAS PROFILE
 
-.PHONY: help setup models demo dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
+.PHONY: help setup models demo runaway dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,10 @@ web/dist/index.html: $(shell find proto web/src web/public web/*.* -not -path 'w
 web-test: web ## test the web UI in Chromium with a real gateway
 	@cargo build --quiet --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent e2e
+
+runaway: web ## watch a budget stop a run that always divides its work, against a model on this machine
+	@cargo build --quiet --package tree-agent-cli
+	@node web/scripts/run.mjs web/e2e/runaway.ts
 
 web-screenshots: web ## take the pictures of the web UI, into web/screenshots/; needs img2webp (apt-get install webp)
 	@cargo build --quiet --package tree-agent-cli

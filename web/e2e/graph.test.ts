@@ -174,12 +174,13 @@ describe('a card', () => {
       .slice(-2);
     const page = await open(browser, `${gateway.url}/runs/${run}?seq=${asked!.seq}`);
     const card = page.locator(`[data-card="${step.id}"]`);
-    await card.getByText('listing documents', { exact: true }).waitFor();
+    await card.getByText('TOOL: list_documents', { exact: true }).waitFor();
+    await card.getByText('[RUNNING]', { exact: true }).waitFor();
     await card.getByText('Executor', { exact: true }).waitFor();
     await card.getByText('B2', { exact: true }).waitFor();
     await page.locator('[data-card]').filter({ hasText: 'Use a tool' }).getByText('Planner', { exact: true }).waitFor();
     for (let seq = asked!.seq; seq < answered!.seq; seq++) await page.keyboard.press(']');
-    await card.getByText('listing documents').waitFor({ state: 'detached' });
+    await card.getByText('[OK]', { exact: true }).waitFor();
     await close(page);
   });
 });
@@ -398,7 +399,7 @@ describe('live events', () => {
     await page.keyboard.press('t');
     await page.keyboard.press('ArrowLeft');
     await page.getByTestId('graph').hover();
-    await page.mouse.wheel(0, -700);
+    await page.mouse.wheel(0, -1000);
     await treeItem(page, /^Part 2,/).click();
     await page.getByTestId('node-panel').getByRole('heading', { name: 'Part 2' }).waitFor();
     const scroll = async (of: Locator, by: number): Promise<void> => {

@@ -56,7 +56,7 @@ describe('the graph', () => {
     await page.keyboard.press('ArrowLeft');
     const graph = page.getByTestId('graph');
     expect(await treeItem(page, /^s1,/).first().getAttribute('aria-expanded')).toBe('false');
-    await page.getByText('1 failed', { exact: true }).waitFor();
+    await page.getByRole('tree').getByText('1 failed', { exact: true }).waitFor();
     const box = async () => page.locator('[data-card][class*=selected]').boundingBox();
     const [k, place] = [await graph.getAttribute('data-k'), await box()];
     await page.reload();
@@ -83,7 +83,7 @@ describe('a step that is a search', () => {
     );
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await ended(page);
-    await treeItem(page, /^s0, .*, search$/).click();
+    await treeItem(page, /^s0, .*, search,/).click();
     await page.locator('[data-card][class*=selected]').getByText('search', { exact: true }).waitFor();
     await treeItem(page, /^Explore the tides,/).click();
     await page.getByRole('tab', { name: 'Plan' }).click();
@@ -302,11 +302,17 @@ describe('access', () => {
   it('shows graph, list and panel at 360 px, without horizontal scrolling', async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`, { viewport: { width: 360, height: 740 } });
     await ended(page);
-    await page.locator('canvas').first().waitFor();
-    await page.getByRole('button', { name: 'List', exact: true }).click();
+    // A phone begins with the outline.
+    const list = page.getByRole('button', { name: 'List', exact: true });
+    expect(await list.getAttribute('aria-pressed')).toBe('true');
+    await list.click();
+    await page.getByTestId('graph').locator('canvas').waitFor();
+    await list.click();
     await treeItem(page, 's1.s0').click();
     await page.getByTestId('node-panel').getByRole('heading', { name: 's1.s0' }).waitFor();
     await page.getByRole('button', { name: 'Time line', exact: true }).click();
+    await page.getByTestId('time-line').waitFor();
+    await page.getByRole('button', { name: 'Events', exact: true }).click();
     await page.getByTestId('event-rows').waitFor();
     for (const path of [`/runs/${done}`, '/runs', '/runs?new=1']) {
       await page.goto(gateway.url + path);

@@ -1,8 +1,10 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { sharedOf, titleLines, type Line } from '../src/lib/graph/title';
-import { callWords, phraseOf } from '../src/lib/phrases';
+import { activityOf, activityText } from '../src/lib/phrases';
 import { pickNumbers } from '../src/lib/picks';
 import { Projection } from '../src/lib/projection/projection';
+import { time } from '../src/lib/projection/wire';
 import { reasonWords } from '../src/lib/reasons';
 import { ToolCalls } from '../src/lib/tool-calls';
 import { fixtures } from './fixtures';
@@ -61,19 +63,44 @@ describe('what siblings share', () => {
 describe('words for people', () => {
   it.each([
     ['leaf_decision:direct', 'works alone: a small task'],
-    ['guard:maxDepth', 'works alone: it reached the depth that is allowed'],
-    ['guard:lease', 'cut by its share of the budget'],
+    ['guard:maxDepth', 'not divided further: the depth limit is reached'],
+    ['guard:maxTime', 'works alone: the budget is nearly used'],
+    ['guard:lease', 'less of the budget was free than planned'],
     ['retry:2/3 after overloaded: bad luck', 'tries again (2 of 3 after overloaded: bad luck)'],
     ['execute: The step names 1 document.; complexity: low', 'works alone: The step names 1 document.'],
+    ['budget maxTokens is used up', 'the token limit is used up'],
     ['anything else', 'anything else'],
   ])('say %j as %j', (code, words) => expect(reasonWords(code)).toBe(words));
 
-  it.each([
-    ['read_document', 'deploy/README.md', 'reading deploy/README.md'],
-    ['search_documents', 'lease', 'searching for “lease”'],
-    ['list_documents', undefined, 'listing documents'],
-    ['weather', 'Kiel', 'using weather: Kiel'],
-  ])('say what %s of %s does', (tool, subject, words) => expect(callWords(tool, subject)).toBe(words));
+  it('say for whom a blocked node waits, and how long it still does', () => {
+    const message = 'blocked:provider:the circuit is open for 20 s more after: the model server answered HTTP 429';
+    expect(reasonWords(message, 8_000)).toBe(
+      'waits for the model server: the model server answered HTTP 429, again in 12 s',
+    );
+    expect(reasonWords(message, 21_000)).not.toContain('again');
+    expect(reasonWords('blocked:the planner restarts', 1)).toBe('waits: the planner restarts');
+  });
+
+  it('know every code that the engine writes into a log', () => {
+    const folder = new URL('../../crates/engine/src/', import.meta.url);
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.rs'));
+    // Literals that are a code, or the name of a budget that becomes one.
+    const literals = files.flatMap((name) =>
+      [...readFileSync(new URL(name, folder), 'utf8').matchAll(/"((?:[a-z_]+:)?[a-z]\w+)[" {]/gi)].map(
+        ([, code]) => code!,
+      ),
+    );
+    const guards = new Set(literals.flatMap((code) => /^(?:guard:)?(max[A-Z]\w+)$/.exec(code)?.[1] ?? []));
+    for (const name of ['budget', 'stopped', 'aggregationFailed', 'replanFailed', 'lease']) guards.add(name);
+    expect(guards.size).toBeGreaterThan(12);
+    const codes = literals.filter((code) => /^(guard|leaf_decision|retry|budget|blocked|pick):/.test(code));
+    expect(codes.length).toBeGreaterThan(8);
+    const named = [...guards].flatMap((name) =>
+      name.startsWith('max') ? [`guard:${name}`, `budget:${name}`, name] : [`guard:${name}`],
+    );
+    for (const code of [...codes, ...named])
+      expect(reasonWords(code), code).not.toMatch(/max[A-Z]|^cut: |guard|leaf_decision|(aggregation|replan)Failed/);
+  });
 
   it('name the document that a call reads, once its name is known', () => {
     const calls = new ToolCalls();
@@ -94,10 +121,12 @@ describe('words for people', () => {
     const said = new Set<string>();
     for (const event of events) {
       graph.applyEvent(event);
-      graph.nodes.forEach((node, at) => said.add(phraseOf(node, graph, at)));
+      const moment = time(event.timestamp);
+      graph.nodes.forEach((node, at) => said.add(activityText(activityOf(node, graph, at, moment))));
     }
     const all = [...said].join('\n');
-    for (const phrase of [/^waiting for \d of \d$/m, /^making a plan$/m, /^reading/m, /^\d of \d done$/m])
+    const tools = [/^TOOL: read_document \[RUNNING\]$/m, /^TOOL: read_document \[OK\]$/m];
+    for (const phrase of [/^waiting for \d of \d$/m, /^making a plan$/m, ...tools, /^\d of \d done$/m])
       expect(all).toMatch(phrase);
     expect(all).not.toMatch(/leaf_decision|guard:|complexity:/);
   });

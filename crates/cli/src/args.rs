@@ -1,5 +1,7 @@
 //! The command line's shape.
 
+use std::path::Path;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
@@ -93,6 +95,21 @@ pub(crate) enum Command {
     Verify(verify::Verify),
     Rebuild(rebuild::Rebuild),
     Log(Box<log::Log>),
+}
+
+impl Command {
+    /// The folder with the runs that the command reads, in place of a server.
+    pub(crate) fn data_dir(&self) -> Option<&Path> {
+        let kept = match self {
+            Command::Cite(cite) => &cite.kept,
+            Command::Result(result) => &result.kept,
+            Command::Runs(runs) => &runs.kept,
+            Command::Graph(graph) => &graph.kept,
+            Command::Diff(diff) => &diff.kept,
+            _ => return None,
+        };
+        kept.data_dir.as_deref()
+    }
 }
 
 #[cfg(test)]

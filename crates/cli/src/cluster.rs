@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueHint};
+use clap::{Args, FromArgMatches, ValueHint};
 use http::Uri;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -213,6 +213,19 @@ impl Cluster {
         let planner = tree_agent_planner::serve(planner_config, store, fanout.clone(), planner, stop());
         run(&mut services, "planner", planner);
         Ok(Self { fanout, left_alone, model, address, shutdown, services })
+    }
+
+    /// Serves the runs that are kept in a folder, so that they can be read. None of them goes on.
+    pub(crate) async fn of_kept(dir: &Path) -> Result<Self, CliError> {
+        if !dir.is_dir() {
+            return Err(CliError::Usage(format!("--data-dir: there is no folder {}", dir.display())));
+        }
+        let parsed = RoleFlags::augment_args(clap::Command::new("")).try_get_matches_from([""]);
+        let flags = parsed.and_then(|matches| RoleFlags::from_arg_matches(&matches));
+        let flags = flags.map_err(|e| CliError::Usage(e.to_string()))?;
+        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let data = Data::Dir(dir, Unfinished::LeaveAlone);
+        Self::start(anywhere, data, "offline", Switch::Off, &flags, &Access::default()).await
     }
 
     /// What clients on this machine use as `--server`.

@@ -24,10 +24,12 @@ use std::process::ExitCode;
 use clap::{FromArgMatches, ValueEnum};
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tree_agent_contract::text::steers_terminal;
+use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::config::Problems;
 use tree_agent_runtime::telemetry::{self, LogFormat};
 
 use crate::args::{Cli, Command};
+use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -102,44 +104,53 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
     let connector = global.connector(&mut problems);
     problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
     let out = Output::detect(global.output, global.quiet, global.raw);
-    let context = Context { server: global.server, connector, connect: global.connect, out };
-    match cli.command {
-        Command::Dev(dev) => dev.run(&context).await,
-        Command::Run(run) => run.run(&context).await,
-        Command::Search(search) => search.run(&context).await,
-        Command::Copy(copy) => copy.run(&context).await,
-        Command::Watch(watch) => watch.run(&context).await,
-        Command::Runs(runs) => runs.run(&context).await,
-        Command::Result(result) => result.run(&context).await,
-        Command::Cite(cite) => cite.run(&context).await,
-        Command::Stale(stale) => stale.run(&context).await,
-        Command::Graph(graph) => graph.run(&context).await,
-        Command::Diff(diff) => diff.run(&context).await,
-        Command::Events(events) => events.run(&context).await,
-        Command::Export(export) => export.run(&context).await,
-        Command::Doc(doc) => doc.run(&context).await,
-        Command::Prompts(prompts) => prompts.run(&context).await,
-        Command::Docs(docs) => docs.run(&context).await,
-        Command::Delete(delete) => delete.run(&context).await,
-        Command::Status(status) => status.run(&context).await,
-        Command::Doctor(doctor) => doctor.run(&context).await,
-        Command::Pause(pause) => pause.run(&context).await,
-        Command::Resume(resume) => resume.run(&context).await,
-        Command::Review(review) => review.run(&context).await,
-        Command::Guide(guide) => guide.run(&context).await,
-        Command::Stop(stop) => stop.run(&context).await,
-        Command::Retry(retry) => retry.run(&context).await,
-        Command::Plan(plan) => plan.run(&context).await,
-        Command::Fork(fork) => fork.run(&context).await,
-        Command::SetBudget(budget) => budget.run(&context).await,
-        Command::Cancel(cancel) => cancel.run(&context).await,
-        Command::Import(import) => import.run(&context).await,
+    let mut context = Context { server: global.server, connector, connect: global.connect, out };
+    let Some(dir) = cli.command.data_dir() else { return carry_out(cli.command, &context).await };
+    let cluster = Cluster::of_kept(dir).await?;
+    (context.server, context.connector) = (cluster.url(), Connector::default());
+    let result = carry_out(cli.command, &context).await;
+    cluster.stop().await;
+    result
+}
+
+async fn carry_out(command: Command, context: &Context) -> Result<Exit, CliError> {
+    match command {
+        Command::Dev(dev) => dev.run(context).await,
+        Command::Run(run) => run.run(context).await,
+        Command::Search(search) => search.run(context).await,
+        Command::Copy(copy) => copy.run(context).await,
+        Command::Watch(watch) => watch.run(context).await,
+        Command::Runs(runs) => runs.run(context).await,
+        Command::Result(result) => result.run(context).await,
+        Command::Cite(cite) => cite.run(context).await,
+        Command::Stale(stale) => stale.run(context).await,
+        Command::Graph(graph) => graph.run(context).await,
+        Command::Diff(diff) => diff.run(context).await,
+        Command::Events(events) => events.run(context).await,
+        Command::Export(export) => export.run(context).await,
+        Command::Doc(doc) => doc.run(context).await,
+        Command::Prompts(prompts) => prompts.run(context).await,
+        Command::Docs(docs) => docs.run(context).await,
+        Command::Delete(delete) => delete.run(context).await,
+        Command::Status(status) => status.run(context).await,
+        Command::Doctor(doctor) => doctor.run(context).await,
+        Command::Pause(pause) => pause.run(context).await,
+        Command::Resume(resume) => resume.run(context).await,
+        Command::Review(review) => review.run(context).await,
+        Command::Guide(guide) => guide.run(context).await,
+        Command::Stop(stop) => stop.run(context).await,
+        Command::Retry(retry) => retry.run(context).await,
+        Command::Plan(plan) => plan.run(context).await,
+        Command::Fork(fork) => fork.run(context).await,
+        Command::SetBudget(budget) => budget.run(context).await,
+        Command::Cancel(cancel) => cancel.run(context).await,
+        Command::Import(import) => import.run(context).await,
         Command::ConvertFile(file) => file.run(),
-        Command::Projects(projects) => projects.run(&context).await,
-        Command::Migrate(migrate) => migrate.run(&context).await,
-        Command::Verify(verify) => verify.run(&context).await,
-        Command::Log(log) => log.run(&context).await,
-        Command::Rebuild(rebuild) => rebuild.run(&context).await,
-        Command::Completions(completions) => completions.run(&context),
+        Command::Projects(projects) => projects.run(context).await,
+        Command::Migrate(migrate) => migrate.run(context).await,
+        Command::Verify(verify) => verify.run(context).await,
+        Command::Log(log) => log.run(context).await,
+        Command::Rebuild(rebuild) => rebuild.run(context).await,
+        Command::Completions(completions) => completions.run(context),
     }
 }

@@ -13,6 +13,7 @@ pub(crate) mod preview;
 pub(crate) mod printable;
 mod search;
 mod steering;
+pub(crate) mod stopped;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod usage;

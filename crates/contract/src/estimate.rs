@@ -144,17 +144,21 @@ impl Estimate {
             depth = budgets.max_depth.min(u32::try_from(nodes - 1).unwrap_or(u32::MAX));
         }
         let may_have_children = may_plan.min(nodes - 1);
+        // It may plan, be it in vain, for each plan that the verification of its answer asks for.
+        let is_verified_root = u64::from(verified && may_plan > 0);
         let calls = Calls {
             plan: may_plan.saturating_mul(plans),
             // Every node executes once. One with children may do so after a replan, and when that fails after each
             // further one.
             // A root that did its task itself may do so again for each plan that its verification asks for.
             execute: nodes
-                .saturating_add(may_have_children.saturating_mul(plans.saturating_sub(2)))
-                .saturating_add(u64::from(verified && nodes > 1 && plans > 1)),
+                .saturating_add(
+                    may_have_children.max(is_verified_root).saturating_mul(plans.saturating_sub(2)),
+                )
+                .saturating_add(is_verified_root.min(plans - 1)),
             aggregate: may_have_children.saturating_mul(plans),
             // The root's answer to every plan.
-            verify: if nodes > 1 { plans * u64::from(verified) } else { u64::from(verified) },
+            verify: if may_plan > 0 { plans * u64::from(verified) } else { u64::from(verified) },
             ..Calls::default()
         };
         Self::bounded(budgets, nodes, depth, calls, costs)

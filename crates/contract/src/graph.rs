@@ -95,7 +95,8 @@ pub struct GraphNode {
     /// and retries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<String>,
-    /// From 0 to 1.
+    /// From 0 to 1: of a node that waits for the steps of its plan, the share of those that have ended; else what it
+    /// reports.
     pub progress: Option<f64>,
     /// How well it did.
     pub outcome: Option<Outcome>,
@@ -155,6 +156,12 @@ pub struct GraphNode {
 }
 
 impl GraphNode {
+    /// How many steps of its latest plan have ended, and how many there are; none without steps.
+    pub fn ended_steps(&self) -> Option<(u32, u32)> {
+        let count = |(ended, all), step: &GraphStep| (ended + u32::from(step.status.is_final()), all + 1);
+        Some(self.steps().fold((0, 0), count)).filter(|&(_, all)| all > 0)
+    }
+
     /// The steps of its latest plan, in order.
     pub fn steps(&self) -> impl Iterator<Item = &GraphStep> {
         self.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| &band.steps)

@@ -162,14 +162,9 @@ impl<'a> Decider<'a> {
 
     /// What the node at `at` shows with a status: its role, and how many of its steps have ended.
     fn shown(&self, at: usize, status: NodeStatus) -> NodeStatusChanged {
-        let (mut steps, mut ended) = (0_u32, 0_u32);
-        if matches!(status, NodeStatus::Delegating | NodeStatus::Waiting | NodeStatus::Aggregating) {
-            for step in self.state.node(at).steps() {
-                steps += 1;
-                ended += u32::from(step.status.is_final());
-            }
-        }
-        let progress = (steps > 0).then(|| f64::from(ended) / f64::from(steps));
+        let waits = matches!(status, NodeStatus::Delegating | NodeStatus::Waiting | NodeStatus::Aggregating);
+        let steps = self.state.node(at).ended_steps().filter(|_| waits);
+        let progress = steps.map(|(ended, all)| f64::from(ended) / f64::from(all));
         NodeStatusChanged { progress, ..NodeStatusChanged::new(status, self.role(at, status)) }
     }
 

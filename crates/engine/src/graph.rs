@@ -13,7 +13,7 @@ use tree_agent_contract::{NodeId, NodeStatus, Role, RunId, RunStatus, Sparse, St
 mod leases;
 mod models;
 mod node;
-use node::{decide, end, is_topic, reopen, step_mut, task, turn};
+use node::{count_steps, decide, end, is_topic, reopen, step_mut, task, turn};
 
 /// Why an event cannot follow the events before it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -313,6 +313,7 @@ impl Graph {
                     decide(node, why.clone());
                 }
                 node.progress = e.progress;
+                count_steps(node);
                 if e.status.is_final() {
                     end(node, event.timestamp);
                 } else if node.started_at.is_none() && e.status != NodeStatus::Waiting {
@@ -369,12 +370,14 @@ impl Graph {
                     status: StepStatus::Pending,
                     node_id: None,
                 });
+                count_steps(node);
             }
             EventBody::StepStatusChanged(e) => {
                 let step =
                     step_mut(node, &e.step_id).ok_or_else(|| unknown(format!("step {}", e.step_id)))?;
                 step.status = e.status;
                 let child = step.node_id.filter(|_| e.status == StepStatus::Running);
+                count_steps(node);
                 if let Some(child) = child.and_then(|id| self.position(id)) {
                     self.begin_lease(child, event.timestamp);
                 }

@@ -144,9 +144,12 @@ class Draft {
 
   /** Takes everything over from a run. */
   async fill(runId: string): Promise<void> {
-    // Lists of runs leave out the texts of a search.
-    const [{ run }, info] = await Promise.all([runs.getRun({ runId }), serverInfo()]);
-    if (run) this.fields = await fieldsOf(run, info);
+    // Only its first event has the prompts and the schema of a search.
+    const first = runs.listEvents({ runId, pageSize: 1 });
+    const [{ run }, { events }, info] = await Promise.all([runs.getRun({ runId }), first, serverInfo()]);
+    const body = events[0]?.body;
+    const search = body?.case === 'runCreated' ? body.value.search : undefined;
+    if (run) this.fields = await fieldsOf({ ...run, ...(search && { search }) }, info);
   }
 }
 

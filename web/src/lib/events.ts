@@ -3,7 +3,7 @@
 import { toJson } from '@bufbuild/protobuf';
 import { EventSchema, ItemState, type Event } from '../gen/treeagent/v1/events_pb';
 import { countWords } from './citations/words';
-import { clip } from './format';
+import { clip, cost, duration, number } from './format';
 import { counts, nodeStatus, role, runStatus, stepStatus } from './projection/wire';
 import { limitWords, reasonWords } from './reasons';
 import { commandWords } from './steering/words';
@@ -25,13 +25,20 @@ export const EVENT_TYPES: string[] = EventSchema.oneofs
   .map((f) => typeOf(f.localName))
   .sort();
 
+/** An amount of a budget. */
+function amount(budget: string, n: bigint): string {
+  if (budget === 'maxWallClockMs') return duration(Number(n));
+  if (budget === 'maxCostMicros') return cost(Number(n));
+  return `${number(Number(n))}${budget === 'maxTokens' ? ' tokens' : budget === 'maxToolCalls' ? ' tool calls' : ''}`;
+}
+
 /** Always one line. */
-export function describe({ body }: Event): string {
+export function describe({ body, parentNodeId }: Event): string {
   switch (body.case) {
     case 'runCreated':
       return clip(body.value.objective, 120);
     case 'runStatus':
-      return `run is ${runStatus(body.value.status)}${body.value.partial ? ', partial' : ''}${body.value.reason ? `: ${clip(body.value.reason, 100)}` : ''}`;
+      return `run is ${runStatus(body.value.status)}${body.value.partial ? ', partial' : ''}${body.value.reason ? `: ${clip(reasonWords(body.value.reason), 100)}` : ''}`;
     case 'nodeCreated':
       return clip(body.value.title, 120);
     case 'nodeStatus':
@@ -39,7 +46,7 @@ export function describe({ body }: Event): string {
     case 'nodeCompleted':
       return `completed${body.value.evidence ? `: ${clip(body.value.evidence, 100)}` : ''}`;
     case 'nodeFailed':
-      return `${clip(body.value.error, 140)}${body.value.retryable ? ' · a retry may help' : ''}`;
+      return `${clip(reasonWords(body.value.error), 140)}${body.value.retryable ? ' · a retry may help' : ''}`;
     case 'planCreated':
       return `${body.value.iteration === undefined ? `plan ${body.value.version}` : `iteration ${body.value.iteration}`}${body.value.summary ? `: ${clip(body.value.summary, 100)}` : ''}`;
     case 'planBandCreated':
@@ -78,9 +85,9 @@ export function describe({ body }: Event): string {
     case 'usageRecorded':
       return `${body.value.purpose}: ${body.value.inputTokens} tokens in, ${body.value.outputTokens} out${body.value.documents.length > 0 ? `, read ${body.value.documents.length} documents` : ''}`;
     case 'budgetExhausted':
-      return `${limitWords(body.value.budget)}: ${body.value.used} of ${body.value.limit}`;
+      return `${limitWords(body.value.budget)} of ${parentNodeId === undefined ? 'the run' : 'this branch'} is reached: ${amount(body.value.budget, body.value.used)} of ${amount(body.value.budget, body.value.limit)}`;
     case 'leaseCovered':
-      return `${limitWords(body.value.budget)}: ${body.value.amount} beyond its lease, taken over above`;
+      return `${amount(body.value.budget, body.value.amount)} beyond its budget, taken over above`;
     case 'toolCallRequested':
       return `${body.value.toolName} [${body.value.cached ? 'KNOWN' : 'RUNNING'}]`;
     case 'toolCallResult':

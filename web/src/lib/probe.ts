@@ -1,7 +1,7 @@
 // Measurements for the benchmark. Without a listener a probe costs one comparison.
 
-/** `active`: how many of the active nodes are in view, and how many there are. */
-export type Moment = 'received' | 'applied' | 'painted' | 'layout' | 'active';
+/** `active` and `drawn`: how many of the active nodes, and of all nodes, are in view, and how many there are. */
+export type Moment = 'received' | 'applied' | 'painted' | 'layout' | 'active' | 'drawn';
 
 declare global {
   var treeAgentProbe: ((moment: Moment, seq: number, ms: number) => void) | undefined;

@@ -3,10 +3,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { RunContext } from '../gen/treeagent/v1/common_pb';
 import type { ListProjectsRequestSchema, Project } from '../gen/treeagent/v1/project_service_pb';
-import { projects } from './api/client';
+import { failure, projects } from './api/client';
 import { GLOBAL, isGlobal, type Choice, type Named } from './context-choice';
 import type { Page } from './paged.svelte';
 import { isArchived } from './project-list';
+import { load, save } from './storage';
 
 /** The choice that leads to a context. Names that are not known yet are ids. */
 export async function toChoice(context: RunContext | undefined): Promise<Choice> {
@@ -27,16 +28,21 @@ export async function openChoices(contexts: string[][]): Promise<Choice[]> {
 export const named = ({ projectId, name }: Project): Named => ({ id: projectId, name });
 
 const names = new Map<string, Promise<string>>();
+/** Names that this browser has seen, the latest last: a project that is deleted keeps its name here. */
+const SEEN = 'projectNames';
+const MOST_SEEN = 500;
 
-/** The name of a project, or its id when the name cannot be read. Cached. */
+/** The name of a project, or of one that is deleted the last one that was seen. Cached. */
 export function projectName(id: string): Promise<string> {
   let name = names.get(id);
   if (name === undefined) {
     name = getProject(id).then(
       (project) => project.name,
-      () => {
+      (error: unknown) => {
+        const seen = load<Record<string, string>>(SEEN)?.[id];
+        if (failure(error).kind === 'missing') return `${seen ?? `project ${id.slice(-8)}`} (deleted)`;
         names.delete(id);
-        return id;
+        return seen ?? id;
       },
     );
     names.set(id, name);
@@ -45,6 +51,9 @@ export function projectName(id: string): Promise<string> {
 }
 
 function remember(list: Project[]): void {
+  const seen = Object.entries(load<Record<string, string>>(SEEN) ?? {});
+  const others = seen.filter(([id]) => list.every((p) => p.projectId !== id));
+  save(SEEN, Object.fromEntries([...others, ...list.map((p) => [p.projectId, p.name])].slice(-MOST_SEEN)));
   for (const p of list) names.set(p.projectId, Promise.resolve(p.name));
 }
 

@@ -1,7 +1,7 @@
 // The forks of a run while it is shown. Their events are not in the stream of the run, so the server is asked for them.
 
 import type { Run } from '../gen/treeagent/v1/run_service_pb';
-import { failure, runs, type Failure } from './api/client';
+import { failure, failureWords, runs, type Failure } from './api/client';
 import { auth } from './auth.svelte';
 import type { RunSession } from './session.svelte';
 import { forkedWords } from './steering/words';
@@ -15,6 +15,9 @@ export class RunForks {
   /** Newest first. */
   list = $state.raw<readonly Run[]>([]);
   hasOlder = $state(false);
+  /** The run that this one is a fork of; undefined until it was read, and if it was deleted. */
+  parent = $state.raw<Run | undefined>();
+  parentProblem = $state('');
   /** Why the list may be old. */
   why = $state.raw<Failure | undefined>();
   readonly #session: RunSession;
@@ -38,6 +41,21 @@ export class RunForks {
       ended.abort();
       clearTimeout(timer);
     };
+  }
+
+  /** Reads the run that this one is a fork of. Returns what ends it. */
+  readParent(runId: string): () => void {
+    const abort = new AbortController();
+    runs.getRun({ runId }, { signal: abort.signal }).then(
+      ({ run }) => ([this.parent, this.parentProblem] = [run, '']),
+      (error: unknown) => {
+        const why = failure(error);
+        if (abort.signal.aborted || why.kind === 'missing') return;
+        auth.report(why);
+        this.parentProblem = failureWords(why);
+      },
+    );
+    return () => abort.abort();
   }
 
   async #ask(signal: AbortSignal): Promise<void> {

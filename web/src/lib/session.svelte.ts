@@ -3,6 +3,7 @@
 // Events are queued as they arrive and applied once a frame, within a time budget, so a flood never blocks the
 // page. Svelte observes one counter, `version`, that is incremented once a frame.
 
+import { NodeStatus } from '../gen/treeagent/v1/common_pb';
 import type { Event } from '../gen/treeagent/v1/events_pb';
 import type { Graph, Run } from '../gen/treeagent/v1/run_service_pb';
 import { failure, runs, type Failure } from './api/client';
@@ -12,9 +13,10 @@ import { probe } from './probe';
 import { History } from './projection/history';
 import { isFinalRun } from './projection/model';
 import { Projection } from './projection/projection';
-import { snapshot as fromWire, time, took } from './projection/wire';
+import { snapshot as fromWire, time } from './projection/wire';
 import { followRun, type Calls, type Message } from './stream/poll';
 import { RunStream, type Connection } from './stream/watch';
+import { Course } from './time/course';
 import { ticker } from './ticker.svelte';
 import { ToolCalls } from './tool-calls';
 
@@ -29,6 +31,8 @@ const BACKFILL_AFTER_MS = 250;
 /** If that fails, it is retried after this long; the pause doubles with every failure. */
 const BACKFILL_RETRY_MS = 500;
 const BACKFILL_LAST_RETRY_MS = 10_000;
+/** Delegating takes no time. While live it is shown for this long, so that one can see it. */
+const DELEGATING_MS = 600;
 
 export class RunSession {
   readonly runId: string;
@@ -58,12 +62,18 @@ export class RunSession {
   history: History | undefined;
   #live: Projection | undefined;
   #shown: Projection | undefined;
+  /** Nodes that have just delegated, and until when that is shown; and the live graph as it is shown meanwhile. */
+  readonly #delegated = new Map<string, number>();
+  #posed: Projection | undefined;
   #stream: RunStream | undefined;
   #queue: Event[] = [];
   #later: ReturnType<typeof setTimeout> | undefined;
   #frame = 0;
   #applied = -Infinity;
+  /** How far the server's clock is behind the browser's, in milliseconds. */
+  #behind: number | undefined;
   #lastRequest = '';
+  #course: { of: History; course: Course } | undefined;
   readonly #calls = new ToolCalls();
   #closed = new AbortController();
 
@@ -77,6 +87,7 @@ export class RunSession {
   close(): void {
     this.#closed.abort();
     clearTimeout(this.#later);
+    this.#delegated.clear();
     this.#stream?.close();
     cancelAnimationFrame(this.#frame);
   }
@@ -84,7 +95,7 @@ export class RunSession {
   /** The graph at the moment shown; undefined while it loads. */
   get graph(): Projection | undefined {
     void this.version;
-    return this.at === undefined ? this.#live : this.#shown;
+    return this.at === undefined ? (this.#posed ?? this.#live) : this.#shown;
   }
 
   get live(): Projection | undefined {
@@ -96,26 +107,45 @@ export class RunSession {
     return this.at === undefined;
   }
 
-  /** The moment that is shown, in milliseconds since 1970. It stands still while the page may be out of date. */
+  /**
+   * The moment that is shown, by the server's clock, in milliseconds since 1970. It stands still while the page may be
+   * out of date.
+   */
   get moment(): number {
     void this.version;
-    if (this.at === undefined) return this.fresh ? ticker.now : this.lastEventAt;
+    if (this.at === undefined) return (this.fresh ? ticker.now : this.lastEventAt) - (this.#behind ?? 0);
     const timestamp = this.history?.event(Math.max(1, this.at))?.timestamp;
     return timestamp === undefined ? this.lastEventAt : time(timestamp);
   }
 
-  /** How long the run has run at the moment that is shown, in milliseconds; undefined before its first node. */
+  /** The course of the run over the events that are known from the first one on. */
+  get course(): Course {
+    void this.version;
+    const { history } = this;
+    if (history === undefined) return new Course();
+    if (this.#course?.of !== history) this.#course = { of: history, course: new Course() };
+    const { course } = this.#course;
+    for (const event of history.from(course.size)) course.add(event);
+    return course;
+  }
+
+  /**
+   * How long the run has run at the moment that is shown, in milliseconds; undefined before it begins. This is the one
+   * clock of the page. That of a fork begins with it, and what it shares is on the clock of its source.
+   */
   get ran(): number | undefined {
-    const root = this.graph?.nodes[0];
-    if (root === undefined) return undefined;
-    const whole = this.isLive && this.run !== undefined ? took(this.run, this.moment) : undefined;
-    return whole ?? Math.max(0, (root.endedAt ?? this.moment) - root.createdAt);
+    const { at, course, run } = this;
+    if (at !== undefined) return at <= course.size ? course.elapsed(at) : undefined;
+    // The row of the run was read when the page was opened.
+    const begin = run?.startedAt === undefined ? course.begin : time(run.startedAt);
+    // That of a run which has just ended has no end yet.
+    const last = isFinalRun(this.#live?.status ?? 'queued') ? this.#live?.nodes[0]?.endedAt : undefined;
+    const end = run?.endedAt === undefined ? (last ?? this.moment) : time(run.endedAt);
+    return begin === undefined ? undefined : Math.max(0, end - begin);
   }
 
   /** What a call of a tool is about, such as the name of a document; undefined if its event has not been read. */
-  subject(callId: string): string | undefined {
-    return this.#calls.subject(callId);
-  }
+  readonly subject = (callId: string): string | undefined => this.#calls.subject(callId);
 
   /** False while the page may be out of date. Nothing pulses then. */
   get fresh(): boolean {
@@ -235,6 +265,8 @@ export class RunSession {
     this.#queue.push(event);
     probe('received', Number(event.seq));
     this.lastEventAt = Date.now();
+    // The event with the least delay in it tells best how the clocks differ.
+    this.#behind = Math.min(this.#behind ?? Infinity, this.lastEventAt - time(event.timestamp));
     if (this.#frame === 0) this.#frame = requestAnimationFrame(this.#applyFrame);
   }
 
@@ -275,16 +307,31 @@ export class RunSession {
     this.#queue = done === this.#queue.length ? [] : this.#queue.slice(done);
     this.head = Math.max(this.head, live.seq);
     this.loaded = history.complete;
+    this.#pose();
     this.version += 1;
     probe('applied', live.seq, performance.now() - startedAt);
   }
 
   #touch(event: Event): void {
     this.#noteCommand(event);
+    const { body, nodeId } = event;
+    if (body.case === 'nodeStatus' && body.value.status === NodeStatus.DELEGATING && this.connection === 'live') {
+      this.#delegated.set(nodeId, performance.now() + DELEGATING_MS);
+      setTimeout(() => (this.#pose(), (this.version += 1)), DELEGATING_MS);
+    }
     for (const id of documentsOf(event)) {
       if (!this.touched.has(id)) this.named += 1;
       this.touched.set(id, Number(event.seq));
     }
+  }
+
+  /** Makes the graph that is shown, if nodes that wait by now are still shown as delegating. */
+  #pose(): void {
+    const now = performance.now();
+    for (const [id, until] of this.#delegated)
+      if (until <= now || this.#live?.node(id)?.status !== 'waiting') this.#delegated.delete(id);
+    this.#posed = this.#delegated.size === 0 ? undefined : this.#live?.clone();
+    this.#posed?.pose(this.#delegated.keys(), 'delegating');
   }
 
   #noteCommand({ seq, nodeId, body }: Event): void {

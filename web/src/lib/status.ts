@@ -89,3 +89,20 @@ export const ROLE_LOOKS: Record<Role, { label: string; icon: string }> = {
 
 /** Statuses whose card has a dashed border: the node plans rather than works. */
 export const DASHED: ReadonlySet<NodeStatus> = new Set(['planning', 'delegating']);
+
+/** What statuses and roles mean. */
+export const STATUS_WORDS: Record<NodeStatus, string> = {
+  planning: 'decides whether to do the task itself or to divide it',
+  delegating: 'hands out the steps of its plan',
+  executing: 'does its task itself',
+  waiting: 'waits for its children, or for its turn',
+  aggregating: 'puts the results of its children together',
+  completed: 'has returned its result',
+  failed: 'ended without a result',
+  blocked: 'waits for something outside the run',
+  cancelled: 'ended before it was done',
+};
+export const ROLE_WORDS: Record<Role, string> = {
+  planner: 'plans and hands out work',
+  executor: 'does work, or puts results together',
+};

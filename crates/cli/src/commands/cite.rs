@@ -9,6 +9,7 @@ use tree_agent_contract::{ArtifactId, Citation, CitationCounts, DocumentId, Node
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use super::store::KeptArgs;
 use crate::client::Client;
 use crate::complete;
 use crate::context::Context;
@@ -33,6 +34,8 @@ pub(crate) struct Cite {
     /// Only those that do not hold
     #[arg(long)]
     unverified: bool,
+    #[command(flatten)]
+    pub(crate) kept: KeptArgs,
 }
 
 /// Say which claims of a run rest on sources that have changed since, and which nodes a fork would have to redo

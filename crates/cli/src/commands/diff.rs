@@ -7,6 +7,7 @@ use tree_agent_contract::limits;
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use super::store::KeptArgs;
 use crate::client::{Client, present};
 use crate::complete;
 use crate::context::Context;
@@ -37,6 +38,8 @@ pub(crate) struct Diff {
     /// Show every node, also those that are the same
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    pub(crate) kept: KeptArgs,
 }
 
 impl Diff {

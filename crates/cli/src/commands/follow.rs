@@ -3,13 +3,13 @@
 mod clock;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tree_agent_contract::event::{Event, EventBody};
-use tree_agent_contract::{RunId, RunStatus, RunSummary};
+use tree_agent_contract::{NodeId, NodeStatus, RunId, RunStatus, RunSummary};
 use tree_agent_engine::Graph;
 
 use self::clock::ServerClock;
@@ -29,7 +29,7 @@ use crate::value::duration;
 use crate::view::paint::{Palette, count};
 use crate::view::printable::one_line;
 use crate::view::tree::{Layout, tree};
-use crate::view::{Line, lines};
+use crate::view::{Line, lines, stopped};
 
 /// How long to keep trying when the connection is lost.
 #[derive(Clone, Debug, Args)]
@@ -144,8 +144,18 @@ enum Screen {
     /// One line for each event, whatever it is: some events are left out, so that no tree can be made of them.
     Log { events: Events },
     /// On stderr, the tree, drawn in place.
-    Tree { graph: Graph, live: Live, clock: ServerClock, notice: Option<String> },
+    Tree {
+        graph: Graph,
+        live: Live,
+        clock: ServerClock,
+        notice: Option<String>,
+        /// Nodes that have just delegated, and until when that is shown.
+        delegated: Vec<(NodeId, Instant)>,
+    },
 }
+
+/// Delegating takes no time. It is shown for this long, so that one can see it.
+const DELEGATING: Duration = Duration::from_millis(600);
 
 impl Screen {
     async fn begin(
@@ -175,7 +185,8 @@ impl Screen {
         };
         if out.can_draw() && !lines_are_piped && events != Events::Steps {
             let live = Live::begin(out.progress_palette())?;
-            return Ok(Screen::Tree { graph, live, clock: ServerClock::default(), notice: None });
+            let clock = ServerClock::default();
+            return Ok(Screen::Tree { graph, live, clock, notice: None, delegated: Vec::new() });
         }
         Ok(Screen::Lines { graph, events })
     }
@@ -192,8 +203,12 @@ impl Screen {
             (Screen::Log { events }, Update::Event(event)) => {
                 events.print(out, &log_line(&event, events.palette(out)))
             }
-            (Screen::Tree { graph, clock, .. }, Update::Event(event)) => {
+            (Screen::Tree { graph, clock, delegated, .. }, Update::Event(event)) => {
                 clock.heard(event.timestamp);
+                if matches!(&event.body, EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Delegating)
+                {
+                    delegated.push((event.node_id, Instant::now() + DELEGATING));
+                }
                 apply(graph, &event)
             }
             (Screen::Tree { notice, .. }, Update::Reconnecting { reason, .. }) => {
@@ -219,9 +234,11 @@ impl Screen {
 
     /// Draws the tree as it is, folded to fit the window.
     fn draw(&mut self) -> Result<(), CliError> {
-        let Screen::Tree { graph, live, clock, notice } = self else { return Ok(()) };
+        let Screen::Tree { graph, live, clock, notice, delegated } = self else { return Ok(()) };
         let (_, rows) = window();
-        let layout = Layout { height: Some(rows - 2), fold: true, now: clock.now() };
+        delegated.retain(|&(_, until)| Instant::now() < until);
+        let delegating: Vec<NodeId> = delegated.iter().map(|&(node, _)| node).collect();
+        let layout = Layout { height: Some(rows - 2), fold: true, now: clock.now(), delegating: &delegating };
         let mut lines = tree(graph, &layout);
         lines.push(Line::note(notice.as_deref().unwrap_or("Ctrl-C leaves; the run is kept")));
         Ok(live.draw(&lines)?)
@@ -231,7 +248,7 @@ impl Screen {
     fn end(&mut self) -> Result<(), CliError> {
         let Screen::Tree { graph, live, clock, .. } = self else { return Ok(()) };
         let (_, rows) = window();
-        let layout = Layout { height: Some(rows - 1), fold: false, now: clock.now() };
+        let layout = Layout { height: Some(rows - 1), fold: false, now: clock.now(), delegating: &[] };
         Ok(live.draw(&tree(graph, &layout))?)
     }
 }
@@ -296,6 +313,13 @@ pub(crate) async fn conclude(
     if end.status != RunStatus::Completed {
         out.warn(format!("error: run {run} did not complete: status {}{because}", end.status));
     } else if end.partial {
+        let stopped = match end.reason.as_deref() {
+            Some(reason) if reason.starts_with(stopped::BUDGET) => {
+                stopped::words(&client.graph(run, None).await?, reason)
+            }
+            _ => None,
+        };
+        let because = stopped.map_or(because, |stopped| format!(": {stopped}"));
         out.warn(format!("note: the result is partial{because}"));
     }
     if out.is_jsonl() && !matches!(synthesis, Synthesis::Write(_)) {

@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use tree_agent_contract::Timestamp;
 use tree_agent_contract::graph::GraphSnapshot;
 
+use super::store::KeptArgs;
 use crate::complete;
 use crate::context::Context;
 use crate::error::CliError;
@@ -27,6 +28,8 @@ pub(crate) struct Graph {
     /// What to print [default: tree; json with -o json]
     #[arg(long, value_enum)]
     format: Option<Form>,
+    #[command(flatten)]
+    pub(crate) kept: KeptArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,7 +68,7 @@ impl Graph {
                     None => super::follow::now(),
                 };
                 let graph = tree_agent_engine::Graph::from_snapshot(graph);
-                for line in tree(&graph, &Layout { height: None, fold: false, now }) {
+                for line in tree(&graph, &Layout { height: None, fold: false, now, delegating: &[] }) {
                     context.out.line(line.render(context.out.columns(), context.out.palette()))?;
                 }
             }

@@ -1,6 +1,5 @@
 //! `log`: moves ended runs out of a store and back, and looks after its partitions.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +9,7 @@ use tree_agent_contract::{RunId, Timestamp};
 use tree_agent_maintenance::archive::{archive, prune, restore};
 use tree_agent_store::Archives;
 
+use super::confirm::confirmed;
 use super::store::{StoreArgs, failed, find, refused};
 use crate::Context;
 use crate::error::CliError;
@@ -22,8 +22,6 @@ use crate::view::usage::grouped;
 
 /// Runs of one page.
 const PAGE: usize = 1_000;
-/// Runs that are named before they are removed.
-const LISTED: usize = 20;
 
 /// Archive ended runs, remove them from the store, and bring them back
 ///
@@ -120,7 +118,14 @@ impl Log {
             Action::Prune { which, store, dry_run, yes } => {
                 let store = store.open().await?;
                 let runs = which.ids(&*store).await?;
-                if !dry_run && !yes && !runs.is_empty() && !confirmed(&runs)? {
+                let number = count(runs.len(), "run");
+                let them = if runs.len() == 1 { "it" } else { "them" };
+                let question = format!("Archive {number} and remove {them} from the store?");
+                let without = format!(
+                    "{number} would be removed from the store; there is no terminal to confirm it on: repeat with --yes, \
+                     or with --dry-run to see which"
+                );
+                if !dry_run && !yes && !runs.is_empty() && !confirmed(&runs, &question, &without)? {
                     context.out.warn("nothing was removed");
                     return Ok(Exit::Usage);
                 }
@@ -163,33 +168,6 @@ impl Log {
         }
         Ok(Exit::Success)
     }
-}
-
-/// Asks on the terminal whether these runs may be removed.
-fn confirmed(runs: &[RunId]) -> Result<bool, CliError> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(CliError::Usage(format!(
-            "{} would be removed from the store; there is no terminal to confirm it on: repeat with --yes, or with \
-             --dry-run to see which",
-            count(runs.len(), "run")
-        )));
-    }
-    let mut question = String::new();
-    for run in runs.iter().take(LISTED) {
-        question.push_str(&format!("  {run}\n"));
-    }
-    if let Some(more @ 1..) = runs.len().checked_sub(LISTED) {
-        question.push_str(&format!("  and {more} more\n"));
-    }
-    let them = if runs.len() == 1 { "it" } else { "them" };
-    let number = count(runs.len(), "run");
-    question.push_str(&format!("Archive {number} and remove {them} from the store? [y/N] "));
-    let mut stderr = io::stderr().lock();
-    stderr.write_all(question.as_bytes())?;
-    stderr.flush()?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Archives a run that is not archived yet, and removes it.

@@ -9,6 +9,7 @@ use tree_agent_contract::{
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
+use super::store::KeptArgs;
 use crate::client::Client;
 use crate::complete;
 use crate::context::Context;
@@ -27,6 +28,8 @@ pub(crate) struct GetResult {
     /// The run: its id, the beginning or end of it, @latest, or @2 for the one before
     #[arg(add = complete::runs())]
     run: RunRef,
+    #[command(flatten)]
+    pub(crate) kept: KeptArgs,
 }
 
 /// The result of a run as `-o json` prints it.

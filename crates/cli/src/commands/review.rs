@@ -4,8 +4,10 @@ use std::io::{self, IsTerminal};
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::GraphSnapshot;
-use tree_agent_contract::{Estimate, Review, RunId};
+use tree_agent_contract::{Estimate, Review, RunId, limits};
+use tree_agent_proto::{Wire, v1 as pb};
 
 use super::steer::{RunArg, SteerArgs, Steered, framed};
 use crate::client::Client;
@@ -18,6 +20,8 @@ use crate::view::usage::{dollars, grouped};
 
 /// Titles of steps or topics that are shown.
 const TITLES: usize = 40;
+/// How the guidance begins that strikes an assumption.
+const STRIKES: &str = "Do not assume this: ";
 
 /// Look at the plan of a run that was started with --review, and start it
 ///
@@ -39,8 +43,14 @@ impl ReviewCommand {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
         let steered = Steered::find(context, &self.run, None).await?;
         let graph = steered.client.graph(steered.run, None).await?;
+        let said = Said::about(&steered.client, &graph).await?;
         let review = review_of(&graph).ok_or_else(|| {
-            CliError::Usage(format!("run {} does not wait for a review: it is {}", steered.run, graph.status))
+            let status = graph.status;
+            let started = said.started.as_deref().map(|by| format!("; {by} started it")).unwrap_or_default();
+            CliError::Usage(format!(
+                "run {} does not wait for a review: it is {status}{started}",
+                steered.run
+            ))
         })?;
         let struck = self.strike.iter().map(|number| Ok((*number, assumption(review, *number)?)));
         let struck: Result<Vec<_>, String> = struck.collect();
@@ -48,7 +58,7 @@ impl ReviewCommand {
         if self.strike.is_empty() && !self.start {
             return match context.out.is_json() {
                 true => context.out.json(review),
-                false => lines(&graph, review).into_iter().try_for_each(|line| context.out.line(line)),
+                false => lines(&graph, review, &said).into_iter().try_for_each(|line| context.out.line(line)),
             }
             .map(|()| Exit::Success);
         }
@@ -70,7 +80,8 @@ pub(super) async fn ask(
 ) -> Result<bool, CliError> {
     let graph = client.graph(run, None).await?;
     let Some(review) = review_of(&graph) else { return Ok(true) };
-    lines(&graph, review).into_iter().for_each(|line| context.out.warn(line));
+    let said = Said::about(client, &graph).await?;
+    lines(&graph, review, &said).into_iter().for_each(|line| context.out.warn(line));
     loop {
         context.out.warn("Enter starts it, numbers strike assumptions, q leaves it paused:");
         let answer = tokio::select! {
@@ -120,16 +131,59 @@ async fn carry_out(
     let args = SteerArgs { dry_run: false, expected_seq: None };
     steered.node = graph.nodes.first().map(|root| root.id);
     for (number, assumed) in struck {
-        let text = format!("Do not assume this: {assumed}");
+        let text = format!("{STRIKES}{assumed}");
         let done = format!("assumption {number} is struck");
         let message = framed!(GuideNodeRequest { text: text, subtree: true, restart: false });
         steered.give(&args, "concerns", &done, message).await?;
     }
     if start {
         let done = format!("run {} goes on", steered.run);
-        steered.give(&args, "concerns", &done, framed!(ResumeRunRequest {})).await?;
+        let given = steered.give(&args, "concerns", &done, framed!(ResumeRunRequest {})).await;
+        let by = match given {
+            Ok(exit) => return Ok(exit),
+            // Somebody else may have started it meanwhile.
+            Err(error) => Said::about(&steered.client, graph).await?.started.ok_or(error)?,
+        };
+        steered.context.out.warn(format!("run {} goes on already: {by} started it", steered.run));
     }
     Ok(Exit::Success)
+}
+
+/// What people have said about a review so far.
+#[derive(Default)]
+struct Said {
+    /// Who started the run, and with which event.
+    started: Option<String>,
+    /// Assumptions that are struck.
+    struck: Vec<String>,
+}
+
+impl Said {
+    async fn about(client: &Client, graph: &GraphSnapshot) -> Result<Self, CliError> {
+        let mut said = Self::default();
+        let Some(root) = graph.nodes.first() else { return Ok(said) };
+        let asked = pb::ListEventsRequest {
+            run_id: graph.run_id.to_wire(),
+            page_size: limits::PAGE_MAX as u32,
+            types: vec!["tree.guidance_added".into(), "tree.node_resumed".into()],
+            node_id: root.id.to_wire(),
+            ..pb::ListEventsRequest::default()
+        };
+        for event in client.ask(asked).await?.events {
+            let event = Event::from_wire(event)?;
+            match event.body {
+                EventBody::NodeResumed(e) => {
+                    let who = if e.author.is_empty() { "somebody".into() } else { one_line(&e.author) };
+                    said.started = Some(format!("{who} (event {})", event.seq));
+                }
+                EventBody::GuidanceAdded(e) => {
+                    said.struck.extend(e.text.strip_prefix(STRIKES).map(str::to_owned))
+                }
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
 }
 
 fn review_of(graph: &GraphSnapshot) -> Option<&Review> {
@@ -146,7 +200,7 @@ fn assumption(review: &Review, number: usize) -> Result<&str, String> {
 }
 
 /// What there is to look at.
-fn lines(graph: &GraphSnapshot, review: &Review) -> Vec<String> {
+fn lines(graph: &GraphSnapshot, review: &Review, said: &Said) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(root) = graph.nodes.first() else { return lines };
     let steps = root.plan.iter().flat_map(|plan| &plan.bands).flat_map(|band| {
@@ -174,8 +228,10 @@ fn lines(graph: &GraphSnapshot, review: &Review) -> Vec<String> {
     }
     let premises = &review.premises;
     if !premises.assumptions.is_empty() {
-        let numbered =
-            premises.assumptions.iter().zip(1..).map(|(text, n)| format!("{n}  {}", one_line(text)));
+        let numbered = premises.assumptions.iter().zip(1..).map(|(text, n)| {
+            let struck = if said.struck.contains(text) { " (struck)" } else { "" };
+            format!("{n}  {}{struck}", one_line(text))
+        });
         list("It assumes".into(), numbered.collect());
     }
     if !premises.left_out.is_empty() {

@@ -264,7 +264,10 @@ impl Run {
         };
         cluster.stop().await;
         match ended? {
-            Outcome::Done(exit) => return Ok(exit),
+            Outcome::Done(exit) => {
+                context.out.note(format!("read it again with `tree-agent result @latest --data-dir {dir}`"));
+                return Ok(exit);
+            }
             Outcome::Left(id) => context.out.note(format!(
                 "run {id} is kept in {dir}; resume it with `tree-agent dev --data-dir {dir}`, and watch it there with \
                  `tree-agent watch {id}`"

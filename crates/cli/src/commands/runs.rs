@@ -11,6 +11,7 @@ use self::filter::Filter;
 pub(super) use self::row::Names;
 use self::row::{HEADERS, cells, titled};
 use super::follow::{Reconnect, now};
+use super::store::KeptArgs;
 use crate::client::find::NO_RUNS;
 use crate::context::{Context, interrupt};
 use crate::error::CliError;
@@ -36,6 +37,8 @@ pub(crate) struct Runs {
     reconnect: Reconnect,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    pub(crate) kept: KeptArgs,
 }
 
 impl Runs {

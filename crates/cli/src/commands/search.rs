@@ -69,8 +69,11 @@ pub(crate) struct Search {
     #[command(flatten)]
     objective: ObjectiveArgs,
     /// The folder that grows
-    #[arg(short, long, value_name = "DIR")]
-    root_dir: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "project")]
+    root_dir: Option<PathBuf>,
+    /// Only to say what was meant
+    #[arg(short, long, value_name = "PROJECT", hide = true)]
+    project: Option<String>,
     /// Import this folder of documents, and search in them
     #[arg(short, long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -141,13 +144,21 @@ impl Search {
             let list = models::of_this_process(&self.roles.models(), self.scripted).await?;
             return models::print(context, &list);
         }
+        let (Some(root_dir), None) = (&self.root_dir, &self.project) else {
+            return Err(CliError::Usage(
+                "--project: `tree-agent search` writes a folder, and reads one with --dir. Search the documents of a \
+                 project with `tree-agent docs search QUERY --project NAME`, or research a topic in them with \
+                 `tree-agent run --strategy search --project NAME PROMPT`"
+                    .into(),
+            ));
+        };
         // Everything that can be wrong here is found before anything is written anywhere.
         let mut spec = self.spec()?;
         self.dir.as_deref().map(check_folder).transpose()?;
         self.selection.check()?;
         let interrupt = interrupt()?;
         let holder = format!("process {} (tree-agent search)", std::process::id());
-        let root = Root::open(&self.root_dir, &holder).map_err(unusable)?;
+        let root = Root::open(root_dir, &holder).map_err(unusable)?;
         let dir = root.dir().to_owned();
         let except = self.dir.as_deref().map(|docs| within(&dir, docs)).transpose()?.flatten();
         let folder = root.read().map_err(unusable)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use tree_agent_contract::RunId;
 use tree_agent_maintenance::MaintenanceError;
 use tree_agent_store::embedded::EmbeddedStore;
@@ -27,6 +27,14 @@ pub(crate) struct StoreArgs {
     pub(crate) database_url: Option<String>,
     /// The embedded store in this folder, in place of a database; no other process may have it open
     #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// Runs that were made without a server.
+#[derive(Debug, Args)]
+pub(crate) struct KeptArgs {
+    /// Read the runs that `run --local` keeps in this folder, without a server
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
 }
 

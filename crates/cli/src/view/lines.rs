@@ -112,17 +112,15 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
         EventBody::ReplanRequested(replan) => {
             ("↻", Paint::Plan, format!("will plan again: {}", one_line(&replan.reason)))
         }
-        EventBody::BudgetExhausted(budget) => (
-            "!",
-            Paint::Warn,
-            match budget.reserved {
-                0 => format!("budget {} is used up ({} of {})", budget.budget, budget.used, budget.limit),
-                kept => format!(
-                    "budget {} is used up ({} of {}; {kept} are kept for aggregating)",
-                    budget.budget, budget.used, budget.limit
-                ),
-            },
-        ),
+        EventBody::BudgetExhausted(e) => {
+            let shown = |n| if e.budget == "maxCostMicros" { usage::dollars(n) } else { usage::grouped(n) };
+            let kept = match e.reserved {
+                0 => String::new(),
+                kept => format!("; {} are kept for aggregating", shown(kept)),
+            };
+            let (used, limit) = (shown(e.used), shown(e.limit));
+            ("!", Paint::Warn, format!("budget {} is used up ({used} of {limit}{kept})", e.budget))
+        }
         _ => return steering::describe(body),
     })
 }

@@ -1,16 +1,17 @@
 //! The tree and the lines of fixed graphs.
 
 use tree_agent_contract::event::{
-    Event, EventBody, NodeCompleted, NodeCreated, NodeFailed, NodeStatusChanged, RunStatusChanged,
-    ToolCallRequested,
+    Event, EventBody, NodeCompleted, NodeCreated, NodeFailed, NodeStatusChanged, PlanBandCreated,
+    PlanCreated, RunStatusChanged, StepCreated, StepStatusChanged, ToolCallRequested,
 };
+use tree_agent_contract::graph::Usage;
 use tree_agent_contract::*;
 use tree_agent_engine::Graph;
 
 use super::formats::{dot, mermaid};
-use super::lines;
 use super::paint::{Palette, width};
 use super::tree::{Layout, tree};
+use super::{lines, stopped};
 
 const PLAIN: Palette = Palette { colour: false };
 
@@ -109,13 +110,62 @@ fn growing() -> Log {
 
 fn drawn(graph: &Graph, height: Option<usize>, fold: bool, columns: usize) -> String {
     let now = Timestamp::from_millis(30_000);
-    let lines = tree(graph, &Layout { height, fold, now });
+    let lines = tree(graph, &Layout { height, fold, now, delegating: &[] });
     lines.iter().map(|line| line.render(columns, PLAIN)).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn the_whole_tree() {
     insta::assert_snapshot!(drawn(&growing().graph(), None, false, 200));
+}
+
+#[test]
+fn a_node_that_waits_says_how_many_steps_have_ended_and_one_that_has_just_delegated_shows_it() {
+    let mut log = growing();
+    let root = NodeId::root(log.run);
+    let plan_id = PlanId(uuid::Uuid::nil());
+    log.push(
+        root,
+        None,
+        PlanCreated { plan_id, version: 1, summary: None, mode_reason: None, iteration: None },
+    );
+    let step_ids: Vec<StepId> = ["s0", "s1", "s2"].map(StepId::new).into();
+    let (goal, band_index, parallelizable) = (String::new(), 0, true);
+    log.push(
+        root,
+        None,
+        PlanBandCreated { plan_id, band_index, step_ids: step_ids.clone(), goal, parallelizable },
+    );
+    for (step_id, step_index) in step_ids.iter().cloned().zip(0..) {
+        let step = StepCreated {
+            step_id,
+            band_index,
+            step_index,
+            title: "a step".into(),
+            reason: String::new(),
+            success_criteria: Vec::new(),
+            strategy: None,
+            search: None,
+            branch_id: None,
+            budget: None,
+            deliverable: None,
+            profile: None,
+        };
+        log.push(root, None, step);
+    }
+    let [step_id, ..] = &step_ids[..] else { unreachable!() };
+    log.push(root, None, StepStatusChanged { step_id: step_id.clone(), status: StepStatus::Completed });
+    let graph = log.graph();
+    assert_eq!(graph.nodes()[0].progress, Some(1.0 / 3.0));
+    assert!(
+        drawn(&graph, None, false, 200).contains("waiting · 1 of 3"),
+        "{}",
+        drawn(&graph, None, false, 200)
+    );
+    let layout =
+        Layout { height: None, fold: false, now: Timestamp::from_millis(30_000), delegating: &[root] };
+    let line = tree(&graph, &layout)[1].render(200, PLAIN);
+    assert!(line.starts_with('◆') && line.contains("delegating"), "{line}");
 }
 
 #[test]
@@ -191,4 +241,18 @@ fn other_tools_get_escaped_titles() {
     log.node(Some(root), "child", 1, Some((0, 0)));
     let graph = log.graph().snapshot();
     insta::assert_snapshot!(format!("{}{}", dot(&graph), mermaid(&graph)));
+}
+
+#[test]
+fn a_run_that_a_budget_stopped_says_how_many_of_its_parts_were_answered() {
+    let mut graph = growing().graph().snapshot();
+    graph.nodes[0].subtree_usage = Usage { cost_micros: 496_300, ..Usage::default() }.into();
+    let words = |reason| stopped::words(&graph, reason);
+    // Two leaves are done; one has failed, one is at work, and two wait.
+    assert_eq!(
+        words("budget maxCostMicros is used up").as_deref(),
+        Some("stopped at $0.4963, 2 of 6 parts answered")
+    );
+    assert_eq!(words("budget maxNodes is used up"), None);
+    assert_eq!(words("cut by maxDepth"), None);
 }

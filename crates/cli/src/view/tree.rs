@@ -15,21 +15,23 @@ use super::usage;
 
 /// How the tree is to be drawn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct Layout<'a> {
     /// Maximum of lines; as many as it takes when none.
     pub(crate) height: Option<usize>,
     /// False: nothing is folded unless the height demands it.
     pub(crate) fold: bool,
     /// The moment that running times are counted to.
     pub(crate) now: Timestamp,
+    /// Nodes that are shown as delegating, although they already wait: it takes no time.
+    pub(crate) delegating: &'a [NodeId],
 }
 
 /// The fewest characters of an id that are shown.
 const ID_MIN: usize = 4;
 
 /// The lines of the tree: a headline about the run, then the nodes, each with as much of its id as names it.
-pub(crate) fn tree(graph: &Graph, layout: &Layout) -> Vec<Line> {
-    let index = Index::new(graph);
+pub(crate) fn tree(graph: &Graph, layout: &Layout<'_>) -> Vec<Line> {
+    let index = Index::new(graph, layout.delegating);
     let height = layout.height.unwrap_or(usize::MAX).max(2);
     let deepest = graph.nodes().iter().map(|n| n.depth).max().unwrap_or(0);
     let mut levels: Vec<Detail> = Vec::new();
@@ -105,10 +107,11 @@ struct Index<'a> {
     sums: Vec<Sums>,
     /// Characters of an id that no two nodes share.
     id: usize,
+    delegating: &'a [NodeId],
 }
 
 impl<'a> Index<'a> {
-    fn new(graph: &'a Graph) -> Self {
+    fn new(graph: &'a Graph, delegating: &'a [NodeId]) -> Self {
         let place: HashMap<NodeId, usize> =
             graph.nodes().iter().enumerate().map(|(i, n)| (n.id, i)).collect();
         let mut children = vec![Vec::new(); graph.nodes().len()];
@@ -131,7 +134,7 @@ impl<'a> Index<'a> {
                 sums[p].add(own);
             }
         }
-        Self { graph, children, roots, sums, id: unique(graph) }
+        Self { graph, children, roots, sums, id: unique(graph), delegating }
     }
 
     fn draw(&self, detail: &Detail, now: Timestamp, height: usize) -> Vec<Line> {
@@ -186,7 +189,9 @@ impl<'a> Index<'a> {
         let is_root = node.parent_id.is_none();
         let folds = !is_root && detail.fold_finished && self.sums[i].open == 0;
         let cut = folds || node.depth >= detail.max_depth;
-        let mut line = node_line(node, lead, self.id, now);
+        let delegates = node.status == NodeStatus::Waiting && self.delegating.contains(&node.id);
+        let status = if delegates { NodeStatus::Delegating } else { node.status };
+        let mut line = node_line(node, status, lead, self.id, now);
         let hidden = self.sums[i].nodes - 1;
         if cut && hidden > 0 {
             let mut sums = self.sums[i];
@@ -272,8 +277,8 @@ fn unique(graph: &Graph) -> usize {
     ids.windows(2).map(|pair| shared(pair) + 1).fold(ID_MIN, usize::max)
 }
 
-fn node_line(node: &GraphNode, lead: &str, id: usize, now: Timestamp) -> Line {
-    let (icon, paint) = node_icon(node);
+fn node_line(node: &GraphNode, status: NodeStatus, lead: &str, id: usize, now: Timestamp) -> Line {
+    let (icon, paint) = status_icon(status, node.outcome);
     let title_paint = if node.status.is_final() { Paint::Plain } else { Paint::Bold };
     let mut line = Line::new(one_line(&node.title), title_paint);
     line.before(lead, Paint::Dim);
@@ -294,7 +299,12 @@ fn node_line(node: &GraphNode, lead: &str, id: usize, now: Timestamp) -> Line {
         line.after(one_line(&task.branch_id), Paint::Plan);
     }
     let partial = if node.outcome == Some(Outcome::Partial) { " (partial)" } else { "" };
-    line.after(format!("{}{partial}", node.status), paint);
+    line.after(format!("{status}{partial}"), paint);
+    if let Some((ended, all)) =
+        node.ended_steps().filter(|_| node.progress.is_some() && !node.status.is_final())
+    {
+        line.after(format!("{ended} of {all}"), Paint::Dim);
+    }
     if node.paused {
         line.after("‖ paused", Paint::Warn);
     }
@@ -363,14 +373,14 @@ pub(crate) fn band_name(index: u32) -> String {
 }
 
 /// The sign and colour of a node's status.
-pub(crate) fn node_icon(node: &GraphNode) -> (&'static str, Paint) {
-    match node.status {
+pub(crate) fn status_icon(status: NodeStatus, outcome: Option<Outcome>) -> (&'static str, Paint) {
+    match status {
         NodeStatus::Planning => ("◇", Paint::Plan),
         NodeStatus::Delegating => ("◆", Paint::Plan),
         NodeStatus::Executing => ("▶", Paint::Busy),
         NodeStatus::Waiting => ("○", Paint::Dim),
         NodeStatus::Aggregating => ("Σ", Paint::Busy),
-        NodeStatus::Completed if node.outcome == Some(Outcome::Partial) => ("✓", Paint::Warn),
+        NodeStatus::Completed if outcome == Some(Outcome::Partial) => ("✓", Paint::Warn),
         NodeStatus::Completed => ("✓", Paint::Good),
         NodeStatus::Failed => ("✗", Paint::Bad),
         NodeStatus::Blocked => ("!", Paint::Warn),

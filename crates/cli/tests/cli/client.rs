@@ -538,7 +538,10 @@ async fn the_list_is_a_table_json_or_lines() {
 async fn runs_are_deleted_and_the_server_says_what_it_is() {
     let (fake, url) = Fake::serve(log(RunStatus::Completed, false), vec![]).await;
     fake.0.lock().unwrap().others = vec!["who?".into()];
-    let output = tree_agent(&url, &["delete", "@2", "@1", "-o", "jsonl"]).await;
+    let output = tree_agent(&url, &["delete", "@2"]).await;
+    assert!(code(&output) == 2 && stderr(&output).contains("1 run would be deleted"), "{}", stderr(&output));
+    assert!(fake.0.lock().unwrap().deleted.is_empty());
+    let output = tree_agent(&url, &["delete", "@2", "@1", "--yes", "-o", "jsonl"]).await;
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let deleted = fake.0.lock().unwrap().deleted.clone();
     assert_eq!(deleted, ["0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d014b".to_owned(), run_id().to_string()]);

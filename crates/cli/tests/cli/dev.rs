@@ -115,7 +115,7 @@ fn a_newcomers_session() {
         .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
     let first = [changes.next().unwrap(), changes.next().unwrap()];
     assert!(first.iter().all(|change| change["change"] == "added"), "{first:?}");
-    succeeded(run(server, &["delete", "@latest"]));
+    succeeded(run(server, &["delete", "@latest", "--yes"]));
     let removed = changes.find(|change| change["change"] == "removed").unwrap();
     assert_eq!(removed["runId"], found[0]["runId"]);
     watching.kill().unwrap();
@@ -393,6 +393,20 @@ fn a_local_run_leaves_unfinished_runs_alone() {
         said.contains("1 unfinished run") && said.contains("--resume") && said.contains("tree-agent dev"),
         "{said}"
     );
+    assert_eq!(head(), before, "nothing was done for it");
+
+    // What was kept is read without a server, which does nothing for it either.
+    let kept =
+        |args: &[&str]| stdout(&succeeded(run("http://127.0.0.1:1", &[args, &["--data-dir", dir]].concat())));
+    assert!(said.contains("result @latest --data-dir"), "{said}");
+    assert!(kept(&["result", "@latest"]).contains("another"));
+    assert!(kept(&["runs"]).contains("unfinished") && kept(&["graph", id]).contains("unfinished"));
+    assert!(kept(&["cite", "@latest"]).contains("no citation"), "{}", kept(&["cite", "@latest"]));
+    assert!(kept(&["diff", "@1", "@1"]).contains("run"));
+    let missing = run("", &["runs", "--data-dir", data.path().join("none").to_str().unwrap()]);
+    assert!(code(&missing) == 2 && stderr(&missing).contains("--data-dir: there is no folder"));
+    let meant = run("", &["search", "tides", "--project", "Coast"]);
+    assert!(code(&meant) == 2 && stderr(&meant).contains("tree-agent docs search"), "{}", stderr(&meant));
     assert_eq!(head(), before, "nothing was done for it");
 
     // An estimate opens nothing at all.

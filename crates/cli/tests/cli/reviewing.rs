@@ -65,6 +65,6 @@ fn a_run_waits_until_somebody_starts_it() {
     let events = lines(&succeeded(run(server, &["events", id, "-o", "jsonl"])));
     let count = |wanted: &str| events.iter().filter(|event| event["type"] == wanted).count();
     assert_eq!((count("tree.review_requested"), count("tree.node_resumed")), (1, 1));
-    usage(&["review", id], "does not wait for a review: it is completed");
+    usage(&["review", id], "does not wait for a review: it is completed; somebody (event ");
     assert_eq!(dev.terminate(), 0);
 }

@@ -51,3 +51,12 @@ pub(super) fn reopen(node: &mut GraphNode, ended: &mut u64, e: &NodeReopened) {
 pub(super) fn step_mut<'a>(node: &'a mut GraphNode, id: &StepId) -> Option<&'a mut GraphStep> {
     node.plan.as_mut()?.bands.iter_mut().flat_map(|b| &mut b.steps).find(|s| s.step_id == *id)
 }
+
+/// The progress of a node that waits for its steps: the share of those that have ended. What the log says of it is from
+/// the last change of its status.
+pub(super) fn count_steps(node: &mut GraphNode) {
+    if matches!(node.status, NodeStatus::Delegating | NodeStatus::Waiting | NodeStatus::Aggregating) {
+        node.progress =
+            node.ended_steps().map(|(ended, all)| f64::from(ended) / f64::from(all)).or(node.progress);
+    }
+}

@@ -1,7 +1,8 @@
 // What the page of an answer says about it, in plain words.
 
-import { count } from '../format';
+import { cost, count, number } from '../format';
 import type { Counts, Verification } from '../projection/model';
+import type { Projection } from '../projection/projection';
 import { limitWords } from '../reasons';
 
 const REASONS: Record<string, string> = {
@@ -13,6 +14,27 @@ const whyWords = (reason: string): string => {
   const limit = limitWords(reason);
   return REASONS[reason] ?? (limit === reason ? reason : `the check used up ${limit}`);
 };
+
+/**
+ * How far a run came that a budget has stopped, such as `stopped at $0.50, 23 of 40 parts answered`. The command line
+ * says the same. Parts are the nodes that divide no work. Undefined for other reasons.
+ */
+export function stoppedWords(graph: Projection, reason: string): string | undefined {
+  const budget = /^budget (max\w+) is used up/.exec(reason)?.[1];
+  const root = graph.nodes[0];
+  if (budget === undefined || root === undefined) return undefined;
+  const { inputTokens, outputTokens, costMicros, toolCalls } = root.subtreeUsage;
+  const at: Record<string, string> = {
+    maxCostMicros: cost(costMicros),
+    maxTokens: count(inputTokens + outputTokens, 'token'),
+    maxToolCalls: count(toolCalls, 'tool call'),
+    maxWallClockMs: 'the end of its time',
+  };
+  if (at[budget] === undefined) return undefined;
+  const parts = graph.nodes.filter(({ id }) => !graph.hasChildren(id));
+  const answered = parts.filter(({ status }) => status === 'completed').length;
+  return `stopped at ${at[budget]}, ${number(answered)} of ${count(parts.length, 'part')} answered`;
+}
 
 /** What of an answer is doubted or was not checked, and why; one sentence each. */
 export function checkWords(counts: Counts | undefined, verification: Verification | undefined): string[] {

@@ -1,9 +1,9 @@
 // The comparison of two runs, read page by page.
 
 import type { DiffCounts, NodeDiff, NodeMatching, RunTotals, TextDiff } from '../../gen/treeagent/v1/run_diff_pb';
+import type { Run } from '../../gen/treeagent/v1/run_service_pb';
 import { runs, type Failure } from '../api/client';
 import { auth } from '../auth.svelte';
-import { titleOf } from '../run-table';
 import { diffRows, type DiffRow, type Side } from './rows';
 
 /** The most that the server gives. */
@@ -20,7 +20,7 @@ export interface Compared {
 export class RunsCompared {
   a = $state.raw<RunTotals | undefined>();
   b = $state.raw<RunTotals | undefined>();
-  names = $state.raw<Partial<Record<Side, string>>>({});
+  runs = $state.raw<Partial<Record<Side, Run>>>({});
   matching = $state<NodeMatching>(0);
   counts = $state.raw<DiffCounts | undefined>();
   synthesis = $state.raw<TextDiff | undefined>();
@@ -62,7 +62,7 @@ export class RunsCompared {
   /** Without names the ids are shown. */
   #name(side: Side, runId: string, signal: AbortSignal): void {
     runs.getRun({ runId }, { signal }).then(
-      ({ run }) => run && (this.names = { ...this.names, [side]: titleOf(run) }),
+      ({ run }) => run && (this.runs = { ...this.runs, [side]: run }),
       () => {},
     );
   }

@@ -10,6 +10,7 @@ import {
   type TextDiff,
 } from '../../gen/treeagent/v1/run_diff_pb';
 import { NodeStatus } from '../../gen/treeagent/v1/common_pb';
+import { reasonWords } from '../reasons';
 import { cost, count, duration, number } from '../format';
 import { outcome, nodeStatus, runStatus } from '../projection/wire';
 import type { Comparison, DiffRow } from './rows';
@@ -47,7 +48,7 @@ export interface TableRow {
 /** Outcome, cost, tokens, time and sizes of the runs, side by side. */
 export function tableRows(a: RunTotals, b: RunTotals): TableRow[] {
   const told = (run: RunTotals): string =>
-    `${runStatus(run.status)}${run.partial ? ', partial' : ''}${run.error ? `: ${run.error.slice(0, 200)}` : ''}`;
+    `${runStatus(run.status)}${run.partial ? ', partial' : ''}${run.error ? `: ${reasonWords(run.error).slice(0, 200)}` : ''}`;
   const row = (name: string, of: (run: RunTotals) => number | undefined, shown: (n: number) => string): TableRow => {
     const [left, right] = [of(a), of(b)];
     const text = (n: number | undefined): string => (n === undefined ? '–' : shown(n));

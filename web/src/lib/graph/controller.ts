@@ -82,7 +82,8 @@ export class GraphController {
   #columns = 1;
   #turn: { from: Stand; to: Stand; since: number } | undefined;
   #restore: Viewport | undefined;
-  #reveal: string | undefined;
+  /** What is to be revealed once it has a place. */
+  #reveal: { id: string; near: boolean } | undefined;
   readonly #layouter: Layouter;
   readonly #options: GraphOptions;
   readonly #ctx: CanvasRenderingContext2D;
@@ -113,6 +114,8 @@ export class GraphController {
   }
 
   #layOut(): void {
+    // Without a size there is no room to choose a layout for; it is made when there is one.
+    if (this.size.width === 0) return;
     this.#layouter.request(() => this.scene.request(this.following ? roomOf(this.size, this.covered) : this.#columns));
   }
 
@@ -122,7 +125,7 @@ export class GraphController {
     this.#options.canvas.width = Math.round(width * ratio);
     this.#options.canvas.height = Math.round(height * ratio);
     if (this.#ready && this.#restore !== undefined) this.#home();
-    else if (this.#ready && this.following) this.#layOut();
+    else if (this.scene.count > 0 && (this.following || !this.#ready)) this.#layOut();
     this.redraw();
   }
 
@@ -195,7 +198,7 @@ export class GraphController {
     const at = this.scene.graph?.position(id) ?? -1;
     if (at < 0 || at >= this.scene.count || this.scene.open[at] !== 1) return;
     if (this.scene.placed[at] !== 1) {
-      this.#reveal = id;
+      this.#reveal = { id, near };
       return;
     }
     const { camera, size, scene } = this;
@@ -289,9 +292,9 @@ export class GraphController {
       else this.camera.tx -= columns * COLUMN * this.camera.kx;
     }
     if (this.#reveal !== undefined) {
-      const id = this.#reveal;
+      const { id, near } = this.#reveal;
       this.#reveal = undefined;
-      this.reveal(id);
+      this.reveal(id, near);
     }
     this.redraw();
   }
@@ -394,7 +397,7 @@ export class GraphController {
     if (globalThis.treeAgentProbe !== undefined) this.#tellActive();
   };
 
-  /** Tells tests how many of the active nodes are in view: as cards and chips, or as dots of a group. */
+  /** Tells tests how many of the active nodes, and of all, are in view: as cards and chips, or as dots of a group. */
   #tellActive(): void {
     const { scene, size } = this;
     const inView = this.#view.items.filter(
@@ -406,6 +409,9 @@ export class GraphController {
       return sum + (ACTIVE_STATUSES.has(scene.graph!.nodes[at]!.status) ? 1 : 0);
     }, 0);
     probe('active', seen, this.#busy(0));
+    const begun = this.#view.items.filter(({ at }) => at === 0 || scene.drawnEdge(at, performance.now()) > 0);
+    const drawn = begun.reduce((sum, { at, bundle }) => sum + (bundle ? scene.total(at) : scene.placed[at]!), 0);
+    probe('drawn', drawn, scene.graph?.nodes.length ?? 0);
   }
 
   /** How many nodes of a subtree are active. */

@@ -40,7 +40,7 @@ export class Layouter {
     this.#waiting = undefined;
     this.#busy = true;
     this.#last = performance.now();
-    this.#worker.postMessage(request, [request.parents.buffer, request.cells.buffer]);
+    this.#worker.postMessage(request, [request.parents.buffer, request.cells.buffer, request.breaks.buffer]);
   }
 
   close(): void {

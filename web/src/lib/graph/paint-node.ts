@@ -1,6 +1,6 @@
 // One node as a chip: its status, its title over up to two lines, and what it does.
 
-import { phraseOf } from '../phrases';
+import { duration } from '../format';
 import { ACTIVE_STATUSES, expansionOf, statusIndex, type GraphNode } from '../projection/model';
 import { DASHED, ROLE_LOOKS } from '../status';
 import {
@@ -8,7 +8,8 @@ import {
   drawLines,
   drawMark,
   drawNamed,
-  ellipsis,
+  drawPulse,
+  fitted,
   linesOf,
   outline,
   rounded,
@@ -23,11 +24,9 @@ import { CHIP_PX, LEAST_FONT_PX, type Item } from './visible';
 
 const LINE_PX = LEAST_FONT_PX + 3;
 const PAD = 6;
-/** A chip as high as this has room for two lines; and for what the node does below them. */
-const TWO_LINES_PX = 2 * LINE_PX + 4;
-const PHRASE_PX = 3 * LINE_PX + 6;
-/** A pulse lasts this long. */
-const PULSE_MS = 1600;
+/** In one line, what the node does stands beside the title from this width on; in several, the time does. */
+const BESIDE_PX = 130;
+const TITLE_SHARE = 0.55;
 
 /** `opaque` is less than 1 while the node appears. */
 export function drawNode(
@@ -55,26 +54,12 @@ export function drawNode(
     ctx.stroke();
     ctx.setLineDash([]);
   }
-  if (time.pulses && ACTIVE_STATUSES.has(node.status)) drawPulse(ctx, item, palette.tone[status]!, time.now);
+  if (ACTIVE_STATUSES.has(node.status)) drawPulse(ctx, item, palette.tone[status]!, time);
   // Text is never faded: it would be too pale to read.
   ctx.globalAlpha = opaque;
   if (item.height >= CHIP_PX - 1) drawWords(ctx, item, node, scene, palette, marks, faded);
   ctx.globalAlpha = 1;
   outline(ctx, item, palette, marks);
-}
-
-/** A ring that grows and fades, as on cards. */
-function drawPulse(ctx: CanvasRenderingContext2D, item: Item, color: string, now: number): void {
-  const part = (now % PULSE_MS) / PULSE_MS;
-  const by = 5 * part;
-  const before = ctx.globalAlpha;
-  ctx.globalAlpha = before * 0.6 * (1 - part);
-  ctx.strokeStyle = color;
-  ctx.lineWidth = 2;
-  ctx.beginPath();
-  ctx.roundRect(item.x - by, item.y - by, item.width + 2 * by, item.height + 2 * by, 6 + by);
-  ctx.stroke();
-  ctx.globalAlpha = before;
 }
 
 function drawWords(
@@ -87,22 +72,35 @@ function drawWords(
   faded: boolean,
 ): void {
   const icon = Math.min(LEAST_FONT_PX, item.height - 3);
-  const lines = item.height >= TWO_LINES_PX ? 2 : 1;
-  const phrase = item.height >= PHRASE_PX ? phraseOf(node, scene.graph!, item.at) : '';
+  const most = Math.max(1, Math.floor((item.height - 3) / LINE_PX));
+  const said = marks.says?.(node, item.at);
   const right = drawMark(ctx, item, node, palette) + drawCorner(ctx, item, node, scene, palette, marks);
   const x = item.x + PAD + icon + 4;
   const room = item.x + item.width - PAD - right - x;
+  const isBeside = most === 1 && said !== undefined && said.activity.what !== '' && room > BESIDE_PX;
+  const lines = said === undefined ? Math.min(2, most) : Math.min(2, Math.max(1, most - 1));
   setFont(ctx, 600, palette);
-  const title = linesOf(ctx, node.title, sharedOf(scene.graph!, item.at), room, lines);
-  const rows = title.length + (phrase === '' ? 0 : 1);
+  const title = linesOf(ctx, node.title, sharedOf(scene.graph!, item.at), isBeside ? room * TITLE_SHARE : room, lines);
+  const isBelow = most > 1 && said !== undefined && said.activity.what !== '';
+  const rows = title.length + (isBelow ? 1 : 0);
   const y = item.y + item.height / 2 - ((rows - 1) * LINE_PX) / 2 + 0.5;
   drawIcon(ctx, statusIndex(node.status), item.x + PAD, y - icon / 2, icon, palette);
   const color = faded ? palette.muted : palette.text;
   drawLines(ctx, title, { x, y, room, height: LINE_PX }, color, palette.muted);
-  if (phrase === '') return;
+  if (!isBelow && !isBeside) return;
+  const wide = isBeside
+    ? Math.max(0, ...title.map((line) => line.reduce((sum, run) => sum + widthOf(ctx, run.text), 0)))
+    : 0;
   setFont(ctx, 500, palette);
+  ctx.fillStyle = faded ? palette.muted : palette.toneText[statusIndex(node.status)]!;
+  const left = isBeside ? x + wide + 8 : x;
+  const time = isBelow && room > BESIDE_PX && said.took !== undefined ? duration(said.took) : '';
+  const end = isBelow ? item.x + item.width - PAD : x + room;
+  const text = fitted(ctx, 500, said.activity, end - left - (time === '' ? 0 : widthOf(ctx, time) + 6));
+  const below = isBelow ? y + title.length * LINE_PX : y;
+  ctx.fillText(text, left, below);
   ctx.fillStyle = palette.muted;
-  ctx.fillText(ellipsis(ctx, 500, phrase, room), x, y + title.length * LINE_PX);
+  if (time !== '') ctx.fillText(time, end - widthOf(ctx, time), below);
 }
 
 /**
@@ -122,15 +120,10 @@ function drawCorner(
   const size = Math.min(10, item.height - 4);
   const y = item.y + Math.min(item.height / 2, PAD + LEAST_FONT_PX / 2);
   let right = item.x + item.width - PAD;
-  drawNamed(
-    ctx,
-    ROLE_LOOKS[scene.hasChildren(item.at) ? 'planner' : node.role].icon,
-    palette.muted,
-    right - size,
-    y - size / 2,
-    size,
-  );
-  right -= size + 3;
+  if (node.startedAt !== undefined) {
+    drawNamed(ctx, ROLE_LOOKS[node.role].icon, palette.muted, right - size, y - size / 2, size);
+    right -= size + 3;
+  }
   const bands = scene.graph!.node(node.parentId ?? '')?.plan?.bands.length ?? 0;
   const isBand = bands > 1 && node.bandIndex !== undefined;
   const pick = marks.picks?.(node);

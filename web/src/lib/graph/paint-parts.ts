@@ -2,6 +2,7 @@
 
 import { ICONS } from '../icons';
 import { NODE_STATUSES, type GraphNode } from '../projection/model';
+import { activityText, type Activity } from '../phrases';
 import type { PickNumber } from '../picks';
 import { NODE_LOOKS } from '../status';
 import type { Palette } from './palette';
@@ -24,6 +25,8 @@ export interface Marks {
   /** Nodes that something else on the page points at. */
   lit?: ReadonlySet<number>;
   picks?: PickNumber;
+  /** What a node does, and for how long it has, in milliseconds. */
+  says?: (node: GraphNode, at: number) => { activity: Activity; took: number | undefined };
   /** False while the page may be out of date. Nothing pulses then. */
   fresh: boolean;
 }
@@ -42,6 +45,24 @@ export function outline(ctx: CanvasRenderingContext2D, item: Item, palette: Pale
   ctx.beginPath();
   ctx.roundRect(item.x - 3, item.y - 3, item.width + 6, item.height + 6, 9);
   ctx.stroke();
+}
+
+/** A pulse lasts this long. */
+const PULSE_MS = 1600;
+
+/** A ring that grows and fades, as on cards. */
+export function drawPulse(ctx: CanvasRenderingContext2D, item: Item, color: string, { now, pulses }: Time): void {
+  if (!pulses) return;
+  const part = (now % PULSE_MS) / PULSE_MS;
+  const by = Math.min(5, item.height / 8) * part;
+  const before = ctx.globalAlpha;
+  ctx.globalAlpha = before * 0.6 * (1 - part);
+  ctx.strokeStyle = color;
+  ctx.lineWidth = 2;
+  ctx.beginPath();
+  ctx.roundRect(item.x - by, item.y - by, item.width + 2 * by, item.height + 2 * by, 6 + by);
+  ctx.stroke();
+  ctx.globalAlpha = before;
 }
 
 type Measuring = CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D;
@@ -141,6 +162,16 @@ export function ellipsis(ctx: CanvasRenderingContext2D, weight: number, text: st
     }
     return least === 0 ? '' : `${seen.slice(0, least).trimEnd()}…`;
   });
+}
+
+/** What a node does in little room. The state of a tool stays whole: first its document goes, then its name is cut. */
+export function fitted(ctx: CanvasRenderingContext2D, weight: number, activity: Activity, room: number): string {
+  const { what, state } = activity;
+  if (state === undefined) return ellipsis(ctx, weight, what, room);
+  const whole = `${what} ${state}`;
+  if (widthOf(ctx, whole) <= room) return ellipsis(ctx, weight, activityText(activity), room);
+  const name = ellipsis(ctx, weight, what.replace('TOOL: ', ''), room - widthOf(ctx, ` ${state}`));
+  return name === '' ? ellipsis(ctx, weight, state, room) : `${name} ${state}`;
 }
 
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}]/u;

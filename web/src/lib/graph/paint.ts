@@ -2,14 +2,18 @@
 
 import { ACTIVE_STATUSES, statusIndex } from '../projection/model';
 import { NODE_LOOKS } from '../status';
+import { bandWords } from './bands';
 import type { Camera } from './camera';
 import type { Size } from './tidy';
 import { drawBundle } from './paint-bundle';
 import { drawNode } from './paint-node';
-import { outline, rounded, setFont, type Marks, type Time } from './paint-parts';
+import { ellipsis, outline, rounded, setFont, type Marks, type Time } from './paint-parts';
 import type { Palette } from './palette';
 import type { Scene } from './scene';
-import { CARD_ZOOM, type Grid, type Item, type Link, type View } from './visible';
+import { AROUND, CARD_ZOOM, type Grid, type Item, type Link, type View } from './visible';
+
+/** Below this zoom there is no room for the name of a band above its first node. */
+const LEAST_BAND_ZOOM = 0.32;
 
 /** Draws one frame. Returns true if something in it pulses. */
 export function paint(
@@ -29,13 +33,16 @@ export function paint(
   for (const grid of view.grids) drawGrid(ctx, grid, scene, palette, time);
   for (const link of view.links) drawLink(ctx, link, scene, palette, camera.k, time);
   let pulses = false;
+  if (camera.k >= LEAST_BAND_ZOOM) for (const item of view.items) drawBand(ctx, item, scene, camera.k, palette, time);
   for (const item of view.items) {
     const opaque = scene.shown(item.at, time.now);
     if (opaque === 0) continue;
     if (marks.absent?.has(item.at)) {
       if (item.bundle || !cards) drawAbsent(ctx, item, palette, marks);
-    } else if (item.bundle) drawBundle(ctx, item, scene, palette, marks);
-    else if (!cards) {
+    } else if (item.bundle) {
+      const active = drawBundle(ctx, item, scene, palette, marks, time);
+      pulses ||= active;
+    } else if (!cards) {
       drawNode(ctx, item, scene, palette, marks, time, opaque);
       pulses ||= ACTIVE_STATUSES.has(scene.graph!.nodes[item.at]!.status);
     }
@@ -165,6 +172,28 @@ function drawIterations(ctx: CanvasRenderingContext2D, grid: Grid, scene: Scene,
   setFont(ctx, 600, palette);
   ctx.fillStyle = palette.muted;
   for (let i = 0; i < columns; i++) ctx.fillText(`Iteration ${i + 1}`, grid.x + i * width + 10, grid.y - 9);
+}
+
+/** Above the first node of a band: whether it comes first or then. */
+function drawBand(
+  ctx: CanvasRenderingContext2D,
+  item: Item,
+  scene: Scene,
+  k: number,
+  palette: Palette,
+  time: Time,
+): void {
+  const words = bandWords(scene.graph!, scene.bands, item.at);
+  if (words === undefined) return;
+  const { parents, children } = scene.graph!.shape;
+  const parent = parents[item.at]!;
+  // Above the box of a grid, if it begins that.
+  const above = scene.grids[parent]! > 0 && children[parent]![0] === item.at ? Math.max(3, AROUND * k) : 0;
+  setFont(ctx, 600, palette);
+  ctx.globalAlpha = scene.shown(item.at, time.now);
+  ctx.fillStyle = palette.muted;
+  ctx.fillText(ellipsis(ctx, 600, words, item.width), item.x + 4, item.y - above - 8);
+  ctx.globalAlpha = 1;
 }
 
 /** The place of a node that is not there. */

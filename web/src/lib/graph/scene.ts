@@ -5,6 +5,7 @@
 
 import { NODE_STATUSES, statusIndex } from '../projection/model';
 import type { Projection } from '../projection/projection';
+import { bandsOf } from './bands';
 import { cellsOf } from './cells';
 import type { LayoutRequest } from './layout.worker';
 import { COLUMN, ROW, type Layout, type Size } from './tidy';
@@ -38,6 +39,8 @@ export class Scene {
   columns = new Int32Array(0);
   /** The columns of the grid in which the children of a node stand; 0 for one below the other. */
   grids = new Uint8Array(0);
+  /** Which nodes begin a band, as `bandsOf` says it. */
+  bands: Uint8Array = new Uint8Array(0);
   /** When the edge of each node begins to be drawn; 0 for long ago. */
   #born = new Float64Array(0);
   #appearing = 0;
@@ -207,7 +210,9 @@ export class Scene {
       n += 1;
     }
     this.#asked = asked.slice(0, n);
-    return { parents: out.slice(0, n), cells: cellsOf(this.graph!, this.#asked), room };
+    this.bands = bandsOf(this.graph!);
+    const breaks = Uint8Array.from(this.#asked, (at) => (this.bands[at]! > 0 ? 1 : 0));
+    return { parents: out.slice(0, n), cells: cellsOf(this.graph!, this.#asked), breaks, room };
   }
 
   /**

@@ -13,6 +13,8 @@ const GAP_X = 52;
 export const GAP_Y = 20;
 /** Extra space between nodes that are not siblings. */
 const GAP_FAMILY = 40;
+/** Extra space above a band, for its name. */
+const GAP_BAND = 24;
 export const COLUMN = CARD_WIDTH + GAP_X;
 export const ROW = CARD_HEIGHT + GAP_Y;
 /** The most columns of a family of leaves. */
@@ -47,8 +49,9 @@ interface Outline {
 /**
  * `parents[i]` is the parent's place in the same list, -1 for the root, and smaller than `i`. `most` is the most
  * columns of a family of leaves. `cells` may give column and row of each leaf within its family, -1 for none.
+ * `breaks` is 1 for each node that stands below the name of its band.
  */
-export function tidy(parents: Int32Array, most = 1, cells?: Int32Array): Layout {
+export function tidy(parents: Int32Array, most = 1, cells?: Int32Array, breaks?: Uint8Array): Layout {
   const n = parents.length;
   const ys = new Float64Array(n);
   const columns = new Int32Array(n);
@@ -73,23 +76,35 @@ export function tidy(parents: Int32Array, most = 1, cells?: Int32Array): Layout 
   }
   return { ys, columns, grids, most };
 
+  /** The space above a node for the name of its band. */
+  function named(node: number | undefined): number {
+    return node !== undefined && breaks?.[node] === 1 ? GAP_BAND : 0;
+  }
+
   /** Places leaves side by side. The column of each is kept relative to the first one. */
   function grid(family: number[], wide: number, given: Int32Array | undefined): Outline {
     let rows = 0;
     let across = 0;
-    for (const [at, child] of family.entries()) {
-      const column = given === undefined ? at % wide : given[2 * child]!;
-      const row = given === undefined ? Math.floor(at / wide) : given[2 * child + 1]!;
+    let gaps = 0;
+    let next = 0;
+    const above = named(family[0]);
+    for (const child of family) {
+      // Each band begins a row.
+      if (next > 0 && given === undefined && named(child) > 0)
+        [next, gaps] = [Math.ceil(next / wide) * wide, gaps + GAP_BAND];
+      const column = given === undefined ? next % wide : given[2 * child]!;
+      const row = given === undefined ? Math.floor(next / wide) : given[2 * child + 1]!;
+      next += 1;
       columns[child] = column;
-      ys[child] = row * ROW;
+      ys[child] = row * ROW + gaps;
       rows = Math.max(rows, row + 1);
       across = Math.max(across, column + 1);
     }
-    const middle = ((rows - 1) * ROW) / 2;
+    const middle = ((rows - 1) * ROW + gaps) / 2;
     for (const child of family) ys[child]! -= middle;
     grids[parents[family[0]!]!] = Math.min(255, across);
-    const top = new Array<number>(across).fill(-middle);
-    return { tops: top, bottoms: top.map((y) => y + rows * ROW - GAP_Y), shift: 0 };
+    const tops = new Array<number>(across).fill(-middle - above);
+    return { tops, bottoms: tops.map((y) => y + above + rows * ROW - GAP_Y + gaps), shift: 0 };
   }
 
   /** Places subtrees below each other. */
@@ -98,11 +113,12 @@ export function tidy(parents: Int32Array, most = 1, cells?: Int32Array): Layout 
     for (const child of family) {
       const below = outlines[child]!;
       outlines[child] = undefined;
-      const by = apart(whole, below);
+      const by = apart(whole, below) + (child === family[0] ? 0 : named(child));
       ys[child] = by;
       below.shift += by;
       whole = merged(whole, below);
     }
+    if (whole.tops.length > 0) whole.tops[whole.tops.length - 1]! -= named(family[0]);
     const last = family.at(-1);
     const middle = last === undefined ? 0 : ys[last]! / 2;
     for (const child of family) ys[child]! -= middle;
@@ -134,11 +150,11 @@ function merged(above: Outline, below: Outline): Outline {
 }
 
 /** The layout that shows most in a room, with the fewest columns that do. */
-export function best(parents: Int32Array, room: Size, cells?: Int32Array): Layout {
-  let chosen = tidy(parents, 1, cells);
+export function best(parents: Int32Array, room: Size, cells?: Int32Array, breaks?: Uint8Array): Layout {
+  let chosen = tidy(parents, 1, cells, breaks);
   let most = scale(chosen, room);
   for (let columns = 2; columns <= MOST_COLUMNS && most < 1; columns++) {
-    const other = tidy(parents, columns, cells);
+    const other = tidy(parents, columns, cells, breaks);
     const shown = scale(other, room);
     if (shown > most * 1.1) [chosen, most] = [other, shown];
   }

@@ -15,9 +15,9 @@ const BUNDLE_PX = 17;
 /** The maximum width of a bundle. */
 const WIDEST_PX = 640;
 /** A parent is drawn this high if its next sibling leaves room. */
-const PARENT_PX = 24;
+const PARENT_PX = 34;
 /** The space around a family that stands as a grid, in world units. */
-const AROUND = 12;
+export const AROUND = 12;
 
 export interface Item {
   at: number;

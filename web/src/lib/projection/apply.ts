@@ -1,7 +1,7 @@
 // Applies one event to its node. Nodes are immutable: a change creates a new one.
 
 import type { Event, NodeCreated } from '../../gen/treeagent/v1/events_pb';
-import { FINAL, NO_USAGE } from './model';
+import { countSteps, FINAL, NO_USAGE } from './model';
 import type { GraphNode, Plan, PlanStep, Usage } from './model';
 import {
   artifact,
@@ -88,9 +88,10 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
     case 'nodeStatus': {
       const status = nodeStatus(body.value.status);
       const starts = node.startedAt === undefined && status !== 'waiting' && !FINAL.has(status);
-      return tidy({
+      const changed = tidy<GraphNode>({
         ...node,
         status,
+        since: { ...node.since, status: at },
         role: role(body.value.role),
         message: body.value.message,
         decisions: body.value.why === undefined ? node.decisions : decided(node, body.value.why),
@@ -101,6 +102,7 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         paused: FINAL.has(status) ? undefined : node.paused,
         review: FINAL.has(status) ? undefined : node.review,
       });
+      return countSteps(changed);
     }
     case 'nodeCompleted': {
       const { message: _, paused: _p, review: _r, ...rest } = node;
@@ -145,10 +147,10 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         status: 'pending',
       });
       const bands = plan.bands.with(e.bandIndex, { ...band, steps: [...band.steps, step] });
-      return { ...node, plan: { ...plan, bands } };
+      return countSteps({ ...node, plan: { ...plan, bands } });
     }
     case 'stepStatus':
-      return withStep(node, event, body.value.stepId, { status: stepStatus(body.value.status) });
+      return countSteps(withStep(node, event, body.value.stepId, { status: stepStatus(body.value.status) }));
     case 'nodeDelegated':
       return withStep(node, event, body.value.stepId, { nodeId: body.value.childNodeId });
     case 'scratchpadLinked':
@@ -199,9 +201,11 @@ export function applyToNode(node: GraphNode, event: Event): GraphNode {
         ? { ...node, decisions: decided(node, 'guard:lease') }
         : node;
     case 'toolCallRequested':
-      return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName } };
-    case 'toolCallResult':
-      return { ...node, lastTool: { callId: body.value.callId, toolName: body.value.toolName, ok: body.value.ok } };
+    case 'toolCallResult': {
+      const { callId, toolName } = body.value;
+      const lastTool = { callId, toolName, ...(body.case === 'toolCallResult' && { ok: body.value.ok }) };
+      return { ...node, lastTool, since: { ...node.since, tool: at } };
+    }
     default:
       return node;
   }

@@ -320,6 +320,8 @@ export interface GraphNode {
   readonly createdAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
+  /** Since when it has its status, and when its latest tool was called or answered. It is in no snapshot. */
+  readonly since?: { readonly status?: number; readonly tool?: number };
 }
 
 /** How far the research of a topic has come. */
@@ -339,6 +341,20 @@ export function isPicked(node: GraphNode): boolean {
 }
 
 const ENDED_STEPS: ReadonlySet<StepStatus> = new Set(['completed', 'failed', 'cancelled']);
+const WAITS: ReadonlySet<NodeStatus> = new Set(['delegating', 'waiting', 'aggregating']);
+
+/** How many steps of a node's plan have ended, and how many there are, while it waits for them. */
+function endedSteps({ status, plan }: GraphNode): [ended: number, all: number] | undefined {
+  if (plan === undefined || !WAITS.has(status)) return undefined;
+  const steps = plan.bands.flatMap((band) => band.steps);
+  return steps.length === 0 ? undefined : [steps.filter((s) => ENDED_STEPS.has(s.status)).length, steps.length];
+}
+
+/** The node with the progress that its steps give. What the log says of it is from the last change of its status. */
+export function countSteps(node: GraphNode): GraphNode {
+  const steps = endedSteps(node);
+  return steps === undefined ? node : { ...node, progress: steps[0] / steps[1] };
+}
 
 export interface Progress {
   /** 0 to 1. */
@@ -347,14 +363,12 @@ export interface Progress {
   text: string;
 }
 
-/** The progress of a node that has not ended: as it reports it, else the share of its plan's steps that have ended. */
+/** The progress of a node that has not ended: the share of its steps that have ended, else as it reports it. */
 export function progressOf(node: GraphNode): Progress | undefined {
-  if (node.endedAt !== undefined) return undefined;
-  if (node.progress !== undefined) return { part: Math.min(1, Math.max(0, node.progress)), text: '' };
-  const steps = node.plan?.bands.flatMap((b) => b.steps) ?? [];
-  if (steps.length === 0) return undefined;
-  const ended = steps.filter((s) => ENDED_STEPS.has(s.status)).length;
-  return { part: ended / steps.length, text: `${ended} of ${steps.length} steps` };
+  if (node.endedAt !== undefined || node.progress === undefined) return undefined;
+  const steps = endedSteps(node);
+  const text = steps === undefined ? '' : `${steps[0]} of ${steps[1]} steps`;
+  return { part: Math.min(1, Math.max(0, node.progress)), text };
 }
 
 export interface GraphSnapshot {

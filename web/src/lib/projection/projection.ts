@@ -89,6 +89,18 @@ export class Projection {
   /** Takes over what a snapshot of a server lacks from the replay of the whole log. */
   learn(whole: Projection): void {
     this.#leases.learn(whole.#leases);
+    for (const [at, { since }] of whole.#nodes.entries()) {
+      const node = this.#nodes[at];
+      if (node !== undefined && since !== undefined) this.#nodes[at] = { ...node, since: { ...since, ...node.since } };
+    }
+  }
+
+  /** Shows another status of some nodes than the log gives. For copies that are only looked at. */
+  pose(ids: Iterable<string>, status: NodeStatus): void {
+    for (const id of ids) {
+      const [at, node] = [this.position(id), this.node(id)];
+      if (node !== undefined) this.#replace(at, node, { ...node, status });
+    }
   }
 
   #applyBody(event: Event): void {
@@ -235,7 +247,7 @@ export class Projection {
       seq: this.#seq,
       status: this.#status,
       partial: this.#partial,
-      nodes: this.#nodes.slice(),
+      nodes: this.#nodes.map(({ since: _, ...node }) => node),
     };
   }
 }

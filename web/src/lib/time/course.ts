@@ -2,6 +2,7 @@
 // the log.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
+import { RunStatus } from '../../gen/treeagent/v1/common_pb';
 import { ACTIVE_STATUSES, type NodeStatus } from '../projection/model';
 import { nodeStatus, time } from '../projection/wire';
 
@@ -13,7 +14,23 @@ export type FlagKind = 'failure' | 'plan' | 'replan' | 'steering' | 'fork';
 export interface Flag {
   seq: number;
   kind: FlagKind;
+  nodeId: string;
 }
+
+/** A time without active nodes that is cut short: where it ends, and how long it was in milliseconds. */
+export interface Gap {
+  place: number;
+  ms: number;
+}
+
+/** A mark on the axis: the time on the run's clock, in milliseconds, and where it stands. */
+export interface Tick {
+  place: number;
+  ms: number;
+}
+
+/** Distances of marks on an axis, in seconds. */
+const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 18_000, 36_000, 86_400];
 
 /** A time without active nodes is shown as no more than this. */
 const IDLE_MS = 2_000;
@@ -49,6 +66,9 @@ export class Course {
   readonly #statuses = new Map<string, number>();
   readonly #now = [0, 0, 0];
   readonly flags: Flag[] = [];
+  readonly gaps: Gap[] = [];
+  /** From which event on the clock of the run counts from when. A fork has a clock of its own, as on the server. */
+  readonly #begins: { seq: number; at: number }[] = [];
   /** The most nodes that were active at once. */
   most = 0;
 
@@ -61,13 +81,19 @@ export class Course {
   add(event: Event): void {
     const last = this.#times.length - 1;
     const at = Math.max(time(event.timestamp), this.#times[last] ?? 0);
-    this.#places.push(last < 0 ? 0 : this.#places[last]! + this.#shown(at - this.#times[last]!));
+    const passed = last < 0 ? 0 : at - this.#times[last]!;
+    const shown = this.#shown(passed);
+    this.#places.push(last < 0 ? 0 : this.#places[last]! + shown);
     this.#times.push(at);
+    if (shown < passed) this.gaps.push({ place: this.#places.at(-1)!, ms: passed - shown });
+    const { body } = event;
+    const starts = body.case === 'runStatus' && body.value.status === RunStatus.RUNNING && this.#begins.length === 0;
+    if (starts || (body.case === 'runForked' && this.#begins.length > 0)) this.#begins.push({ seq: this.size, at });
     this.#follow(event);
     for (const [layer, counts] of this.#counts.entries()) counts.push(this.#now[layer]!);
     this.most = Math.max(this.most, this.#active);
     const kind = flagOf(event);
-    if (kind !== undefined) this.flags.push({ seq: this.#times.length, kind });
+    if (kind !== undefined) this.flags.push({ seq: this.size, kind, nodeId: event.nodeId });
   }
 
   get #active(): number {
@@ -97,6 +123,41 @@ export class Course {
   /** When an event happened, in milliseconds since 1970. */
   time(seq: number): number {
     return this.#times[Math.min(Math.max(1, seq), this.size) - 1] ?? 0;
+  }
+
+  /** When the clock of the run began, in milliseconds since 1970. */
+  get begin(): number | undefined {
+    return this.#begins.at(-1)?.at;
+  }
+
+  /** The time on the run's clock after an event, in milliseconds: 0 before the run begins. A fork begins anew. */
+  elapsed(seq: number): number {
+    const begin = this.#begins.findLast((one) => one.seq <= seq);
+    return begin === undefined ? 0 : Math.max(0, this.time(seq) - begin.at);
+  }
+
+  /** Marks for an axis that ends at a place, at most so many. */
+  ticks(end: number, most: number): Tick[] {
+    const step = 1000 * (STEPS.find((s) => 1000 * s * most >= end) ?? STEPS.at(-1)!);
+    return this.#begins.flatMap(({ seq, at }, i) => {
+      const next = this.#begins[i + 1];
+      const until = next === undefined ? Math.max(this.time(this.size), at + end) : next.at;
+      const found: Tick[] = [];
+      for (let ms = 0; at + ms <= until && found.length <= most; ms += step) {
+        // The last event of this clock that is no later.
+        let [least, top] = [seq, (next?.seq ?? this.size + 1) - 1];
+        while (least < top) {
+          const middle = (least + top + 1) >> 1;
+          if (this.#times[middle - 1]! <= at + ms) least = middle;
+          else top = middle - 1;
+        }
+        const place = this.place(least) + at + ms - this.time(least);
+        // What falls into a gap has no place.
+        const after = least < this.size ? this.place(least + 1) : end;
+        if (place <= after) found.push({ place, ms });
+      }
+      return found;
+    });
   }
 
   /** Where an event stands. */

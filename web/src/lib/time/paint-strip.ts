@@ -1,10 +1,16 @@
 // Draws the strip of a run's time: how many nodes are active, failures, and flags of what stands out.
 
+import { duration } from '../format';
+import { setFont, widthOf } from '../graph/paint-parts';
 import type { Palette } from '../graph/palette';
 import { statusIndex } from '../projection/model';
 import { LAYERS, type Course, type FlagKind } from './course';
 
 const TOP = 10;
+/** The axis below the layers. */
+const AXIS = 13;
+/** Marks of the axis stand at least this far apart. */
+const TICK_PX = 70;
 /** Flags that would stand nearer than this are drawn once. */
 const LEAST_APART_PX = 4;
 
@@ -37,8 +43,9 @@ export function paintStrip(
   ctx.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
   ctx.clearRect(0, 0, scale.width, height);
   const cursor = shown === undefined ? scale.width : toX(scale, course.place(shown));
-  paintLayers(ctx, height, course, scale, palette);
-  paintFlags(ctx, height, course, scale, palette);
+  paintAxis(ctx, height, course, scale, palette);
+  paintLayers(ctx, height - AXIS, course, scale, palette);
+  paintFlags(ctx, height - AXIS, course, scale, palette);
   if (shown === undefined) return;
   ctx.globalAlpha = 0.72;
   ctx.fillStyle = palette.surface;
@@ -46,6 +53,39 @@ export function paintStrip(
   ctx.globalAlpha = 1;
   ctx.fillStyle = palette.focus;
   ctx.fillRect(cursor - 1, 0, 2, height);
+}
+
+function paintAxis(
+  ctx: CanvasRenderingContext2D,
+  height: number,
+  course: Course,
+  scale: Scale,
+  palette: Palette,
+): void {
+  setFont(ctx, 500, palette);
+  ctx.fillStyle = palette.muted;
+  let last = -Infinity;
+  for (const { place, ms } of course.ticks(scale.end, Math.max(1, Math.floor(scale.width / TICK_PX)))) {
+    const x = toX(scale, place);
+    const text = ms === 0 ? '0' : duration(ms);
+    const left = Math.min(x + 3, scale.width - widthOf(ctx, text));
+    if (left < last + 8) continue;
+    last = left + widthOf(ctx, text);
+    ctx.fillRect(Math.min(x, scale.width - 1), height - AXIS, 1, AXIS - 2);
+    ctx.fillText(text, left, height - AXIS / 2 + 0.5);
+  }
+  // A time without work is cut short: two strokes across it.
+  ctx.strokeStyle = palette.muted;
+  ctx.lineWidth = 1.25;
+  for (const { place } of course.gaps) {
+    const x = toX(scale, place) - 6;
+    ctx.beginPath();
+    for (const by of [0, 4]) {
+      ctx.moveTo(x + by - 2, height - AXIS - 2);
+      ctx.lineTo(x + by + 2, height - AXIS - 14);
+    }
+    ctx.stroke();
+  }
 }
 
 function paintLayers(
