@@ -277,6 +277,49 @@ describe('the event log', () => {
   });
 });
 
+describe('the time line', () => {
+  it('has a bar for each node, says what took longest, and shows a moment', async () => {
+    const page = await open(browser, `${gateway.url}/runs/${done}?view=time`);
+    await ended(page);
+    const graph = await graphAt(done);
+    const bars = page.getByTestId('time-line').locator('[data-span]');
+    await until(
+      () => bars.count(),
+      (n) => n === graph.nodes.length,
+      'each node has a bar',
+    );
+    const last = graph.nodes.findLast(({ depth }) => depth === 2)!;
+    const bar = page.locator(`[data-span="${last.id}"] .bar`);
+    await until(
+      () => bar.evaluate((e) => getComputedStyle(e).backgroundImage),
+      (image) => image.includes('rgb'),
+      'its phases are drawn',
+    );
+    // Header, strip and picture have one clock.
+    const ran = await page.getByTestId('ran').innerText();
+    expect(await page.getByTestId('facts').innerText()).toContain(ran);
+    expect(await page.getByTestId('critical').innerText()).toMatch(/^\d+(\.\d)? m?s of \d.*: s\d/);
+    await bar.click();
+    await page.getByTestId('moment').waitFor();
+    const past = await page.getByTestId('ran').innerText();
+    expect(past).not.toBe(ran);
+    expect(await page.getByTestId('facts').innerText()).toContain(past);
+    await close(page);
+  });
+
+  it('turns no page of somebody who has touched it when the run ends', async () => {
+    const run = await gateway.run('End while somebody reads', 'scripted:fanout=2,depth=1,latency_ms=700');
+    const page = await open(browser, `${gateway.url}/runs/${run}`);
+    await page.locator('[data-card]').first().waitFor();
+    await page.getByTestId('graph').hover();
+    await page.mouse.wheel(0, 40);
+    await ended(page);
+    await page.getByTestId('answer-ready').click();
+    await page.getByTestId('answer-page').waitFor();
+    await close(page);
+  });
+});
+
 describe('access', () => {
   it('is fully usable by keyboard', QUICK, async () => {
     const page = await open(browser, `${gateway.url}/runs/${done}`);

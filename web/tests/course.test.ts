@@ -3,7 +3,10 @@ import { Projection } from '../src/lib/projection/projection';
 import { History } from '../src/lib/projection/history';
 import { progressOf } from '../src/lib/projection/model';
 import { time } from '../src/lib/projection/wire';
+import { bandsOf, bandWords } from '../src/lib/graph/bands';
+import { tidy } from '../src/lib/graph/tidy';
 import { Course } from '../src/lib/time/course';
+import { criticalPath, isEnd, longest, places, Spans } from '../src/lib/time/spans';
 import { bigLog, runId } from '../e2e/logs';
 import { fixtures } from './fixtures';
 
@@ -57,6 +60,65 @@ describe('the clock of a run', () => {
         before = place;
       }
     }
+  });
+});
+
+describe('the critical path', () => {
+  it('goes back from the end of each node to the child that ended last before', () => {
+    for (const name of ['offline', 'replan', 'failures']) {
+      const events = logOf(name);
+      const graph = new Projection(events[0]!.runId);
+      graph.applyEvents(events);
+      const end = time(events.at(-1)!.timestamp);
+      const path = criticalPath(graph, end);
+      expect(path.has(0)).toBe(true);
+      for (const at of path) {
+        const began = graph.childrenOf(at).filter((child) => graph.nodes[child]!.startedAt !== undefined);
+        const last = began.toSorted((a, b) => graph.nodes[b]!.endedAt! - graph.nodes[a]!.endedAt!)[0];
+        if (last !== undefined) expect(path.has(last), name).toBe(true);
+      }
+      const { at, ms } = longest(graph, path, courseOf(events).begin!, end);
+      expect(path.has(at)).toBe(true);
+      expect(ms).toBeGreaterThan(0);
+      expect(ms).toBeLessThanOrEqual(end - time(events[0]!.timestamp));
+    }
+  });
+
+  it('is drawn from phases that follow one another', () => {
+    const events = logOf('failures');
+    const spans = new Spans();
+    for (const event of events) spans.add(event);
+    const course = courseOf(events);
+    for (const { nodeId } of events.filter(({ body }) => body.case === 'nodeCreated')) {
+      const span = spans.of(nodeId)!;
+      for (const at of span.phases.keys()) {
+        const [from, to] = places(span, at, course, course.end(0));
+        expect(to).toBeGreaterThanOrEqual(from);
+      }
+      expect(isEnd(span.phases.at(-1)!.status)).toBe(true);
+    }
+  });
+});
+
+describe('bands', () => {
+  it('are named where a family has several, and stand apart', () => {
+    const events = logOf('leases');
+    const graph = new Projection(events[0]!.runId);
+    graph.applyEvents(events);
+    const bands = bandsOf(graph);
+    expect(graph.nodes.filter((_, at) => bandWords(graph, bands, at)?.startsWith('then')).length).toBeGreaterThan(0);
+    for (const [at, node] of graph.nodes.entries()) {
+      const words = bandWords(graph, bands, at);
+      const family = graph.nodes.filter(({ parentId }) => parentId === node.parentId);
+      const isFirst = family[0] === node;
+      if (new Set(family.map(({ bandIndex }) => bandIndex)).size > 1 && isFirst) expect(words).toMatch(/^first/);
+      if (words?.startsWith('then')) expect(isFirst).toBe(false);
+    }
+    const breaks = Uint8Array.from([0, 1, 0, 1]);
+    const plain = tidy(Int32Array.from([-1, 0, 0, 0]), 1);
+    const apart = tidy(Int32Array.from([-1, 0, 0, 0]), 1, undefined, breaks);
+    expect(apart.ys[2]! - apart.ys[1]!).toBe(plain.ys[2]! - plain.ys[1]!);
+    expect(apart.ys[3]! - apart.ys[2]!).toBeGreaterThan(plain.ys[3]! - plain.ys[2]!);
   });
 });
 

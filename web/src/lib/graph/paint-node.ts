@@ -24,9 +24,13 @@ import { CHIP_PX, LEAST_FONT_PX, type Item } from './visible';
 
 const LINE_PX = LEAST_FONT_PX + 3;
 const PAD = 6;
-/** In one line, what the node does stands beside the title from this width on; in several, the time does. */
+/**
+ * In one line, what the node does stands beside the title from this width on; in several, the time does. What is done
+ * leaves the room to the title.
+ */
 const BESIDE_PX = 130;
 const TITLE_SHARE = 0.55;
+const LEAST_BESIDE_PX = 40;
 
 /** `opaque` is less than 1 while the node appears. */
 export function drawNode(
@@ -78,22 +82,25 @@ function drawWords(
   const x = item.x + PAD + icon + 4;
   const room = item.x + item.width - PAD - right - x;
   const isBeside = most === 1 && said !== undefined && said.activity.what !== '' && room > BESIDE_PX;
-  const lines = said === undefined ? Math.min(2, most) : Math.min(2, Math.max(1, most - 1));
+  const isDone = said === undefined || node.status === 'completed';
+  const lines = Math.min(2, isDone ? most : Math.max(1, most - 1));
   setFont(ctx, 600, palette);
-  const title = linesOf(ctx, node.title, sharedOf(scene.graph!, item.at), isBeside ? room * TITLE_SHARE : room, lines);
-  const isBelow = most > 1 && said !== undefined && said.activity.what !== '';
+  const share = isBeside && !isDone ? TITLE_SHARE : 1;
+  const title = linesOf(ctx, node.title, sharedOf(scene.graph!, item.at), room * share, lines);
+  const isBelow = most > title.length && said !== undefined && said.activity.what !== '';
   const rows = title.length + (isBelow ? 1 : 0);
   const y = item.y + item.height / 2 - ((rows - 1) * LINE_PX) / 2 + 0.5;
   drawIcon(ctx, statusIndex(node.status), item.x + PAD, y - icon / 2, icon, palette);
   const color = faded ? palette.muted : palette.text;
   drawLines(ctx, title, { x, y, room, height: LINE_PX }, color, palette.muted);
-  if (!isBelow && !isBeside) return;
+  if (said === undefined || (!isBelow && !isBeside)) return;
   const wide = isBeside
     ? Math.max(0, ...title.map((line) => line.reduce((sum, run) => sum + widthOf(ctx, run.text), 0)))
     : 0;
   setFont(ctx, 500, palette);
   ctx.fillStyle = faded ? palette.muted : palette.toneText[statusIndex(node.status)]!;
   const left = isBeside ? x + wide + 8 : x;
+  if (isBeside && x + room - left < LEAST_BESIDE_PX) return;
   const time = isBelow && room > BESIDE_PX && said.took !== undefined ? duration(said.took) : '';
   const end = isBelow ? item.x + item.width - PAD : x + room;
   const text = fitted(ctx, 500, said.activity, end - left - (time === '' ? 0 : widthOf(ctx, time) + 6));

@@ -100,18 +100,24 @@ export function criticalPath(graph: Projection, now: number): Set<number> {
   return path;
 }
 
-/** The node of a path that worked longest itself, and for how long: what its children did does not count. */
-export function longest(graph: Projection, path: ReadonlySet<number>, now: number): { at: number; ms: number } {
+/**
+ * The node of a path that worked longest itself, and for how long: what its children did does not count, and what was
+ * before `begin` neither.
+ */
+export function longest(
+  graph: Projection,
+  path: ReadonlySet<number>,
+  begin: number,
+  now: number,
+): { at: number; ms: number } {
+  const worked = (at: number): number => {
+    const { startedAt, endedAt } = graph.nodes[at]!;
+    return startedAt === undefined ? 0 : Math.max(0, (endedAt ?? now) - Math.max(begin, startedAt));
+  };
   let best = { at: 0, ms: 0 };
   for (const at of path) {
-    const { startedAt, endedAt } = graph.nodes[at]!;
-    if (startedAt === undefined) continue;
     const below = graph.childrenOf(at).filter((child) => path.has(child));
-    const others = below.reduce((sum, child) => {
-      const one = graph.nodes[child]!;
-      return sum + (one.endedAt ?? now) - one.startedAt!;
-    }, 0);
-    const ms = (endedAt ?? now) - startedAt - others;
+    const ms = worked(at) - below.reduce((sum, child) => sum + worked(child), 0);
     if (ms > best.ms) best = { at, ms };
   }
   return best;
