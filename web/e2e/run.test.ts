@@ -83,7 +83,7 @@ describe('a step that is a search', () => {
     );
     const page = await open(browser, `${gateway.url}/runs/${run}`);
     await ended(page);
-    await treeItem(page, /^s0, .*, search,/).click();
+    await treeItem(page, /^s0, .*, search$/).click();
     await page.locator('[data-card][class*=selected]').getByText('search', { exact: true }).waitFor();
     await treeItem(page, /^Explore the tides,/).click();
     await page.getByRole('tab', { name: 'Plan' }).click();

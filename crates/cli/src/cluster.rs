@@ -217,8 +217,8 @@ impl Cluster {
 
     /// Serves the runs that are kept in a folder, so that they can be read. None of them goes on.
     pub(crate) async fn of_kept(dir: &Path) -> Result<Self, CliError> {
-        if !dir.is_dir() {
-            return Err(CliError::Usage(format!("--data-dir: there is no folder {}", dir.display())));
+        if !dir.join("tree-agent.db").is_file() {
+            return Err(CliError::Usage(format!("--data-dir: {} keeps no runs", dir.display())));
         }
         let parsed = RoleFlags::augment_args(clap::Command::new("")).try_get_matches_from([""]);
         let flags = parsed.and_then(|matches| RoleFlags::from_arg_matches(&matches));

@@ -70,7 +70,7 @@ function phraseOf(node: GraphNode, graph: Projection, at: number, moment: number
     case 'completed': {
       if (children.length > 0)
         return `${ended - failed} of ${children.length} done${failed > 0 ? `, ${failed} failed` : ''}`;
-      const why = node.decisions?.at(-1);
+      const why = node.decisions?.findLast((one) => !/^(retry|blocked|pick):/.test(one));
       return why === undefined ? clip(node.result?.summary ?? '', 120) : reasonWords(why);
     }
     default:
@@ -78,8 +78,13 @@ function phraseOf(node: GraphNode, graph: Projection, at: number, moment: number
   }
 }
 
-/** How long a node has worked at a moment, or has been blocked; undefined before it begins. Milliseconds. */
-export function tookOf(node: GraphNode, moment: number): number | undefined {
+/**
+ * How long a node has worked at a moment, or has been blocked; undefined before it begins. Milliseconds. What was before
+ * the run, as in a fork, does not count for a node that is open.
+ */
+export function tookOf(node: GraphNode, moment: number, begin = 0): number | undefined {
   if (node.status === 'blocked' && node.since?.status !== undefined) return Math.max(0, moment - node.since.status);
-  return node.startedAt === undefined ? undefined : Math.max(0, (node.endedAt ?? moment) - node.startedAt);
+  if (node.startedAt === undefined) return undefined;
+  const isOld = node.endedAt !== undefined && node.endedAt < begin;
+  return Math.max(0, (node.endedAt ?? moment) - (isOld ? node.startedAt : Math.max(begin, node.startedAt)));
 }

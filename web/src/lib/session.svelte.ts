@@ -33,6 +33,7 @@ const BACKFILL_RETRY_MS = 500;
 const BACKFILL_LAST_RETRY_MS = 10_000;
 /** Delegating takes no time. While live it is shown for this long, so that one can see it. */
 const DELEGATING_MS = 600;
+const POSE_EVERY_MS = 200;
 
 export class RunSession {
   readonly runId: string;
@@ -65,6 +66,7 @@ export class RunSession {
   /** Nodes that have just delegated, and until when that is shown; and the live graph as it is shown meanwhile. */
   readonly #delegated = new Map<string, number>();
   #posed: Projection | undefined;
+  #posing: ReturnType<typeof setTimeout> | undefined;
   #stream: RunStream | undefined;
   #queue: Event[] = [];
   #later: ReturnType<typeof setTimeout> | undefined;
@@ -87,7 +89,7 @@ export class RunSession {
   close(): void {
     this.#closed.abort();
     clearTimeout(this.#later);
-    this.#delegated.clear();
+    clearTimeout(this.#posing);
     this.#stream?.close();
     cancelAnimationFrame(this.#frame);
   }
@@ -129,15 +131,19 @@ export class RunSession {
     return course;
   }
 
+  /** When the clock of the run began, in milliseconds since 1970. That of a fork begins with it. */
+  get begin(): number | undefined {
+    // The row of the run may have been read before it began.
+    return this.run?.startedAt === undefined ? this.course.begin : time(this.run.startedAt);
+  }
+
   /**
    * How long the run has run at the moment that is shown, in milliseconds; undefined before it begins. This is the one
    * clock of the page. That of a fork begins with it, and what it shares is on the clock of its source.
    */
   get ran(): number | undefined {
-    const { at, course, run } = this;
+    const { at, begin, course, run } = this;
     if (at !== undefined) return at <= course.size ? course.elapsed(at) : undefined;
-    // The row of the run was read when the page was opened.
-    const begin = run?.startedAt === undefined ? course.begin : time(run.startedAt);
     // That of a run which has just ended has no end yet.
     const last = isFinalRun(this.#live?.status ?? 'queued') ? this.#live?.nodes[0]?.endedAt : undefined;
     const end = run?.endedAt === undefined ? (last ?? this.moment) : time(run.endedAt);
@@ -220,6 +226,8 @@ export class RunSession {
     this.history = new History(this.runId, this.#live.shape, this.#live.seq);
     this.watched ||= !isFinalRun(this.#live.status);
     this.#queue = [];
+    this.#delegated.clear();
+    this.#posed = undefined;
     this.#sawHead(this.#live.seq);
     this.version += 1;
     const { history } = this;
@@ -317,7 +325,6 @@ export class RunSession {
     const { body, nodeId } = event;
     if (body.case === 'nodeStatus' && body.value.status === NodeStatus.DELEGATING && this.connection === 'live') {
       this.#delegated.set(nodeId, performance.now() + DELEGATING_MS);
-      setTimeout(() => (this.#pose(), (this.version += 1)), DELEGATING_MS);
     }
     for (const id of documentsOf(event)) {
       if (!this.touched.has(id)) this.named += 1;
@@ -326,13 +333,19 @@ export class RunSession {
   }
 
   /** Makes the graph that is shown, if nodes that wait by now are still shown as delegating. */
-  #pose(): void {
+  readonly #pose = (): void => {
     const now = performance.now();
-    for (const [id, until] of this.#delegated)
-      if (until <= now || this.#live?.node(id)?.status !== 'waiting') this.#delegated.delete(id);
+    clearTimeout(this.#posing);
+    for (const [id, until] of this.#delegated) {
+      const status = this.#live?.node(id)?.status;
+      if (until <= now || (status !== 'waiting' && status !== 'delegating')) this.#delegated.delete(id);
+    }
+    const before = this.#posed;
     this.#posed = this.#delegated.size === 0 ? undefined : this.#live?.clone();
     this.#posed?.pose(this.#delegated.keys(), 'delegating');
-  }
+    if (this.#posed !== undefined) this.#posing = setTimeout(this.#pose, POSE_EVERY_MS);
+    if (this.#posed !== before) this.version += 1;
+  };
 
   #noteCommand({ seq, nodeId, body }: Event): void {
     const words = body.case === 'callStopped' ? undefined : commandWords(body);

@@ -156,6 +156,8 @@ enum Screen {
 
 /// Delegating takes no time. It is shown for this long, so that one can see it.
 const DELEGATING: Duration = Duration::from_millis(600);
+/// An event that arrives later than this, in milliseconds, is not shown as news.
+const RECENT_MS: u64 = 5_000;
 
 impl Screen {
     async fn begin(
@@ -205,8 +207,10 @@ impl Screen {
             }
             (Screen::Tree { graph, clock, delegated, .. }, Update::Event(event)) => {
                 clock.heard(event.timestamp);
-                if matches!(&event.body, EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Delegating)
-                {
+                let delegates =
+                    matches!(&event.body, EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Delegating);
+                // What an older log says is over.
+                if delegates && now().millis_since(event.timestamp) < RECENT_MS {
                     delegated.push((event.node_id, Instant::now() + DELEGATING));
                 }
                 apply(graph, &event)

@@ -142,7 +142,10 @@ async fn carry_out(
         let by = match given {
             Ok(exit) => return Ok(exit),
             // Somebody else may have started it meanwhile.
-            Err(error) => Said::about(&steered.client, graph).await?.started.ok_or(error)?,
+            Err(error) => {
+                let said = Said::about(&steered.client, graph).await.unwrap_or_default();
+                said.started.ok_or(error)?
+            }
         };
         steered.context.out.warn(format!("run {} goes on already: {by} started it", steered.run));
     }
@@ -165,14 +168,20 @@ impl Said {
         let asked = pb::ListEventsRequest {
             run_id: graph.run_id.to_wire(),
             page_size: limits::PAGE_MAX as u32,
-            types: vec!["tree.guidance_added".into(), "tree.node_resumed".into()],
+            types: ["guidance_added", "node_resumed", "review_requested", "run_forked"]
+                .map(|name| format!("tree.{name}"))
+                .into(),
             node_id: root.id.to_wire(),
             ..pb::ListEventsRequest::default()
         };
+        // A pause may end like a review, and a fork shares the events of its source.
+        let mut is_asked = false;
         for event in client.ask(asked).await?.events {
             let event = Event::from_wire(event)?;
             match event.body {
-                EventBody::NodeResumed(e) => {
+                EventBody::ReviewRequested(_) => is_asked = true,
+                EventBody::RunForked(_) => (is_asked, said.started) = (false, None),
+                EventBody::NodeResumed(e) if std::mem::take(&mut is_asked) && !e.request_id.is_empty() => {
                     let who = if e.author.is_empty() { "somebody".into() } else { one_line(&e.author) };
                     said.started = Some(format!("{who} (event {})", event.seq));
                 }

@@ -265,6 +265,100 @@ impl Run {
         cluster.stop().await;
         match ended? {
             Outcome::Done(exit) => {
+                context.out.note(format!("read it again with `tree-agent result @latest --data-dir '{dir}'`"));
+                return Ok(exit);
+            }
+            Outcome::Left(id) => Ok(leave(context, id)),
+            Outcome::NotStarted => Ok(Exit::Interrupted),
+        }
+    }
+
+    /// Whether the run waits for a person. In this process nobody but this terminal can answer.
+    fn review(&self) -> Result<Option<ReviewRule>, CliError> {
+        if self.local && self.review == Some(None) && !std::io::stdin().is_terminal() {
+            let text =
+                "--review with --local needs a terminal that can answer, or a time such as --review=10m";
+            return Err(CliError::Usage(text.to_owned()));
+        }
+        let millis = |after: Duration| u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        Ok(self.review.map(|after| ReviewRule { goes_on_after_ms: after.map(millis), per_call: None }))
+    }
+
+    /// The limits that were given for the strategy. A flag that means nothing to it is an error.
+    fn limits(&self) -> Result<(pb::Budgets, Option<pb::SearchConfig>), CliError> {
+        let not_for_it = |flag: &str| {
+            let strategy = self.strategy;
+            CliError::Usage(format!("{flag} means nothing to the strategy {strategy}: leave it out"))
+        };
+        if self.strategy == Strategy::Search {
+            self.plans.given().map_or(Ok(()), |flag| Err(not_for_it(flag)))?;
+            return Ok((self.budgets.of_search(), Some(self.search.read(self.budgets.max_depth())?)));
+        }
+        if let Some(flag) = self.search.given() {
+            return Err(CliError::Usage(format!("{flag} is for searches: add --strategy search")));
+        }
+        if self.strategy == Strategy::Homework {
+            let depth = self.budgets.max_depth().map(|_| "--max-depth");
+            self.plans.given_for_trees().or(depth).map_or(Ok(()), |flag| Err(not_for_it(flag)))?;
+        } else if self.plans.max_iterations().is_some() {
+            let text = "--max-iterations is for homework: add --strategy homework";
+            return Err(CliError::Usage(text.to_owned()));
+        }
+        Ok((self.budgets.of_plans(&self.plans), None))
+    }
+
+    /// The model of the run; empty for the default.
+    fn model(&self) -> String {
+        if self.local && self.model.is_empty() {
+            return std::env::var("TREE_AGENT_MODEL").unwrap_or_default();
+        }
+        self.model.clone()
+    }
+
+    async fn estimate(&self, context: &Context, asked: Asked) -> Result<Exit, CliError> {
+        let estimate = if self.local {
+            estimate::of_this_process(&asked.spec, asked.verify, &self.embedded.roles.models())
+        } else {
+            estimate::of_server(context, asked).await?
+        };
+        estimate::print(context, &estimate)?;
+        Ok(Exit::Success)
+    }
+
+    /// Brings a cluster up in this process for as long as the run lasts.
+    async fn locally(
+        &self,
+        context: &Context,
+        asked: Asked,
+        interrupt: &CancellationToken,
+    ) -> Result<Exit, CliError> {
+        let data_dir = self.embedded.data_dir()?;
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let unfinished = if self.resume { Unfinished::Resume } else { Unfinished::LeaveAlone };
+        let access = Access { connect: context.connect.clone(), ..Access::default() };
+        let data = Data::Dir(&data_dir, unfinished);
+        let mut cluster =
+            Cluster::start(anywhere, data, &self.model(), self.scripted, &self.embedded.roles, &access)
+                .await?;
+        let dir = data_dir.display();
+        if cluster.left_alone > 0 {
+            context.out.note(format!(
+                "{dir} holds {}, left alone; resume with `tree-agent dev --data-dir {dir}` or `run --local --resume`",
+                count(cluster.left_alone, "unfinished run")
+            ));
+        }
+        let server = cluster.url();
+        let work = async {
+            let client = Client::connect(&server, &Connector::default()).await?;
+            self.on(context, &client, asked, interrupt).await
+        };
+        let ended = tokio::select! {
+            ended = work => ended,
+            error = cluster.failed() => Err(error),
+        };
+        cluster.stop().await;
+        match ended? {
+            Outcome::Done(exit) => {
                 context.out.note(format!("read it again with `tree-agent result @latest --data-dir {dir}`"));
                 return Ok(exit);
             }

@@ -82,7 +82,8 @@ export class Course {
     const last = this.#times.length - 1;
     const at = Math.max(time(event.timestamp), this.#times[last] ?? 0);
     const passed = last < 0 ? 0 : at - this.#times[last]!;
-    const shown = this.#shown(passed);
+    // A fork goes on later, whatever was at work when its source was left.
+    const shown = event.body.case === 'runForked' ? Math.min(passed, IDLE_MS) : this.#shown(passed);
     this.#places.push(last < 0 ? 0 : this.#places[last]! + shown);
     this.#times.push(at);
     if (shown < passed) this.gaps.push({ place: this.#places.at(-1)!, ms: passed - shown });
@@ -152,9 +153,11 @@ export class Course {
           else top = middle - 1;
         }
         const place = this.place(least) + at + ms - this.time(least);
-        // What falls into a gap has no place.
+        // What falls into a gap has no place. Gaps may be long, so they are not stepped through.
         const after = least < this.size ? this.place(least + 1) : end;
         if (place <= after) found.push({ place, ms });
+        else if (least < this.size) ms = Math.max(ms, Math.ceil((this.time(least + 1) - at) / step) * step - step);
+        else break;
       }
       return found;
     });
