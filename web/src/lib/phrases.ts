@@ -79,8 +79,8 @@ function phraseOf(node: GraphNode, graph: Projection, at: number, moment: number
 }
 
 /**
- * How long a node has worked at a moment, or has been blocked; undefined before it begins. Milliseconds. What was before
- * the run, as in a fork, does not count for a node that is open.
+ * How long a node has worked at a moment, or has been blocked, in milliseconds; undefined before it begins. What was
+ * before the run, as in a fork, does not count for a node that is open.
  */
 export function tookOf(node: GraphNode, moment: number, begin = 0): number | undefined {
   if (node.status === 'blocked' && node.since?.status !== undefined) return Math.max(0, moment - node.since.status);

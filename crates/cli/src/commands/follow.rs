@@ -207,8 +207,7 @@ impl Screen {
             }
             (Screen::Tree { graph, clock, delegated, .. }, Update::Event(event)) => {
                 clock.heard(event.timestamp);
-                let delegates =
-                    matches!(&event.body, EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Delegating);
+                let delegates = matches!(&event.body, EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Delegating);
                 // What an older log says is over.
                 if delegates && now().millis_since(event.timestamp) < RECENT_MS {
                     delegated.push((event.node_id, Instant::now() + DELEGATING));
