@@ -3,7 +3,7 @@
 import { cost, count, number } from '../format';
 import type { Counts, Verification } from '../projection/model';
 import type { Projection } from '../projection/projection';
-import { limitWords } from '../reasons';
+import { limitWords, reasonWords } from '../reasons';
 
 const REASONS: Record<string, string> = {
   'no source': 'they cite no document',
@@ -11,8 +11,8 @@ const REASONS: Record<string, string> = {
   'the quote or the statement is too short to identify a passage': 'their quotes are too short to be looked up',
 };
 const whyWords = (reason: string): string => {
-  const limit = limitWords(reason);
-  return REASONS[reason] ?? (limit === reason ? reason : `the check used up ${limit}`);
+  const limit = /^(?:budget )?(max[A-Z]\w+)$/.exec(reason)?.[1];
+  return REASONS[reason] ?? (limit === undefined ? reasonWords(reason) : `${limitWords(limit)} is reached`);
 };
 
 /**
