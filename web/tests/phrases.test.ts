@@ -75,7 +75,7 @@ describe('words for people', () => {
   it('say for whom a blocked node waits, and how long it still does', () => {
     const message = 'blocked:provider:the circuit is open for 20 s more after: the model server answered HTTP 429';
     expect(reasonWords(message, 8_000)).toBe(
-      'waits for the model server: the model server answered HTTP 429, again in 12 s',
+      'waits for the model server, again in 12 s: the model server answered HTTP 429',
     );
     expect(reasonWords(message, 21_000)).not.toContain('again');
     expect(reasonWords('blocked:the planner restarts', 1)).toBe('waits: the planner restarts');

@@ -73,6 +73,9 @@ function phraseOf(node: GraphNode, graph: Projection, at: number, moment: number
       const why = node.decisions?.findLast((one) => !/^(retry|blocked|pick):/.test(one));
       return why === undefined ? clip(node.result?.summary ?? '', 120) : reasonWords(why);
     }
+    case 'blocked':
+      // The address is in the panel.
+      return clip(message.replace(/ at https?:\/\/\S+/, ''), 240);
     default:
       return clip(node.error === undefined ? message : reasonWords(node.error), 240);
   }

@@ -43,7 +43,7 @@ function blockedWords(about: string, waited: number | undefined): string {
   const why = about.replace(/^provider:/, '');
   const [, seconds, cause] = OPEN.exec(why) ?? [];
   const left = seconds === undefined || waited === undefined ? 0 : Math.ceil(Number(seconds) - waited / 1000);
-  return `waits${isProvider ? ' for the model server' : ''}: ${plain(cause ?? why)}${left > 0 ? `, again in ${left} s` : ''}`;
+  return `waits${isProvider ? ' for the model server' : ''}${left > 0 ? `, again in ${left} s` : ''}: ${plain(cause ?? why)}`;
 }
 
 /** A reason as people read it. Other text stays as it is, but for the names of budgets in it. */

@@ -168,11 +168,10 @@ export class Course {
     return this.#places[Math.min(Math.max(1, seq), this.size) - 1] ?? 0;
   }
 
-  /** Where the end stands: the last event, or `now` while nodes are active. */
+  /** Where the end stands: the last event, or `now`. */
   end(now: number): number {
     if (this.size === 0) return 1;
-    const since = Math.max(0, now - this.#times.at(-1)!);
-    return Math.max(1, this.#places.at(-1)! + (this.#active > 0 ? since : 0));
+    return Math.max(1, this.#places.at(-1)! + this.#shown(Math.max(0, now - this.#times.at(-1)!)));
   }
 
   count(layer: number, seq: number): number {
