@@ -1,7 +1,7 @@
 // What each node did when, for the picture of a run's time: its phases, its calls of tools, and the critical path.
 
 import type { Event } from '../../gen/treeagent/v1/events_pb';
-import { FINAL, type NodeStatus } from '../projection/model';
+import type { NodeStatus } from '../projection/model';
 import type { Projection } from '../projection/projection';
 import { nodeStatus } from '../projection/wire';
 import type { Course } from './course';
@@ -13,7 +13,6 @@ export interface Phase {
 }
 
 export interface Call {
-  name: string;
   seq: number;
   /** Absent while it runs. */
   ok?: boolean;
@@ -56,7 +55,7 @@ export class Spans {
         span().phases.push({ status: body.case === 'nodeFailed' ? 'failed' : 'completed', seq });
         break;
       case 'toolCallRequested': {
-        const call: Call = { name: body.value.toolName, seq };
+        const call: Call = { seq };
         this.#calls.set(body.value.callId, call);
         span().calls.push(call);
         break;
@@ -122,5 +121,3 @@ export function longest(
   }
   return best;
 }
-
-export const isEnd = (status: NodeStatus): boolean => FINAL.has(status);
