@@ -72,6 +72,9 @@ pub(crate) struct State {
     leases: BTreeMap<usize, OpenLease>,
     /// Nodes whose plan has steps with a lease.
     lessors: BTreeSet<usize>,
+    /// Nodes with a call that is in flight, or that no pause holds back.
+    #[serde(skip)]
+    moving: BTreeSet<usize>,
 }
 
 /// A budget was used up.
@@ -250,6 +253,7 @@ impl State {
             last_at: first.timestamp,
             leases: BTreeMap::new(),
             lessors: BTreeSet::new(),
+            moving: BTreeSet::new(),
         })
     }
 
@@ -422,7 +426,12 @@ impl State {
         }
         self.steering.follow(event);
         if let Some(at) = self.graph.position(event.node_id) {
+            let was_paused = self.control[at].paused;
             self.apply_to_control(at, event);
+            match self.control[at].paused == was_paused {
+                true => self.note_moving(at),
+                false => self.note_moving_below(at),
+            }
         }
         if self.steering.has_pauses() || self.steering.is_still() {
             let is_still = self.stands_still();

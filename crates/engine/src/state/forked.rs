@@ -20,6 +20,7 @@ impl State {
         self.left_open = (0..self.control.len()).filter(|at| self.waits_for_nothing(*at)).collect();
         // Calls that were in flight are made again.
         self.control.iter_mut().for_each(|control| control.flying = false);
+        (0..self.control.len()).for_each(|at| self.note_moving(at));
         self.spec.user_id.clone_from(&e.author);
         self.spec.display_name.clone_from(&e.display_name);
         self.spec.labels.clone_from(&e.labels);

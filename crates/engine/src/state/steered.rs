@@ -64,12 +64,30 @@ impl State {
 
     /// True if the clock stands still: something is paused, and nothing else can go on.
     pub(super) fn stands_still(&self) -> bool {
-        self.steering.has_pauses()
-            && !self.is_final()
-            && (0..self.control.len()).all(|at| {
-                let control = &self.control[at];
-                control.needs.is_none() || !control.flying && self.is_paused(at)
-            })
+        debug_assert!((0..self.control.len()).all(|at| self.moves(at) == self.moving.contains(&at)));
+        self.steering.has_pauses() && !self.is_final() && self.moving.is_empty()
+    }
+
+    fn moves(&self, at: usize) -> bool {
+        let control = &self.control[at];
+        control.needs.is_some() && (control.flying || !self.is_paused(at))
+    }
+
+    /// The node at `at` may have begun to move, or have come to rest.
+    pub(super) fn note_moving(&mut self, at: usize) {
+        match self.moves(at) {
+            true => self.moving.insert(at),
+            false => self.moving.remove(&at),
+        };
+    }
+
+    /// The same for it and all below it: its own pause has begun or ended.
+    pub(super) fn note_moving_below(&mut self, at: usize) {
+        let mut open = vec![at];
+        while let Some(at) = open.pop() {
+            self.note_moving(at);
+            open.extend(&self.control[at].bands().children);
+        }
     }
 
     /// Milliseconds since the run was taken up, without those for which the clock stood still.

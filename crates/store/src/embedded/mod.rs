@@ -16,6 +16,7 @@ mod values;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
@@ -27,6 +28,8 @@ use connection::map_error;
 
 /// Maximum of concurrent reads.
 const READERS: usize = 4;
+/// After so many of its steps SQLite asks whether anybody still waits for a read.
+const STEPS: i32 = 10_000;
 
 /// A store in one SQLite file. Clones share it.
 #[derive(Clone)]
@@ -38,7 +41,7 @@ struct Inner {
     writer: Mutex<Connection>,
     /// Free connections for reads.
     readers: Mutex<Vec<Connection>>,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
     /// The database; none if it is in memory, where reads share the writer's connection.
     file: Option<PathBuf>,
     /// Locked while the store is open.
@@ -99,7 +102,7 @@ impl EmbeddedStore {
             inner: Arc::new(Inner {
                 writer: Mutex::new(writer),
                 readers: Mutex::default(),
-                reading: Semaphore::new(READERS),
+                reading: Arc::new(Semaphore::new(READERS)),
                 file,
                 _lock: lock,
             }),
@@ -133,27 +136,60 @@ impl EmbeddedStore {
         .await
     }
 
-    /// Runs `work` on a connection that sees the last commit.
+    /// Runs `work` on a connection that sees the last commit. It is interrupted when nobody waits for it any more.
     async fn query<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = self.inner.clone();
-        let _permit = self.inner.reading.acquire().await;
+        // The semaphore is never closed.
+        let permit = self.inner.reading.clone().acquire_owned().await;
+        let wanted = Wanted::default();
+        let is_left = wanted.0.clone();
+        let watched = move |connection: &mut Connection| work(Watched::new(connection, is_left)?.0);
         blocking(move || {
+            let _permit = permit;
             let Some(file) = &inner.file else {
-                return work(&mut locked(&inner.writer));
+                return watched(&mut locked(&inner.writer));
             };
             let free = locked(&inner.readers).pop();
             let mut reader = match free {
                 Some(reader) => reader,
                 None => connection::open(file)?,
             };
-            let result = work(&mut reader);
+            let result = watched(&mut reader);
             locked(&inner.readers).push(reader);
             result
         })
         .await
+    }
+}
+
+/// Tells the work whether anybody still waits for it: true once this is dropped.
+#[derive(Default)]
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A connection whose statements end once nobody waits for them.
+struct Watched<'a>(&'a mut Connection);
+
+impl<'a> Watched<'a> {
+    fn new(connection: &'a mut Connection, is_left: Arc<AtomicBool>) -> Result<Self, StoreError> {
+        let left = move || is_left.load(Ordering::Relaxed);
+        connection.progress_handler(STEPS, Some(left)).map_err(map_error)?;
+        Ok(Self(connection))
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        // Refused only to a connection that is not its own, such as one of an extension.
+        let _ = self.0.progress_handler(0, None::<fn() -> bool>);
     }
 }
 
@@ -195,5 +231,44 @@ async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(e) if e.is_panic() => Err(StoreError::broken("the store's work panicked", e)),
         Err(e) => Err(StoreError::unavailable("the store's work was interrupted", e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_that_nobody_waits_for_ends_and_its_permit_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path()).await.unwrap();
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+        for _ in 0..3 {
+            let reads = (0..READERS).map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    let work = move |db: &mut Connection| {
+                        let begun = Transaction::begin(db, "BEGIN")?;
+                        begun.0.query_row(endless, [], |_| Ok(())).map_err(map_error)
+                    };
+                    store.query(work).await
+                })
+            });
+            let reads: Vec<_> = reads.collect();
+            let reading = &store.inner.reading;
+            while reading.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            reads.iter().for_each(tokio::task::JoinHandle::abort);
+            let all = tokio::time::timeout(Duration::from_secs(20), reading.acquire_many(READERS as u32));
+            drop(all.await.expect("they have ended").unwrap());
+            let readers = locked(&store.inner.readers);
+            assert!(readers.len() <= READERS && readers.iter().all(Connection::is_autocommit));
+        }
+        let one =
+            store.query(|db| db.query_row("SELECT 1", [], |row| row.get::<_, i64>(0)).map_err(map_error));
+        assert_eq!(one.await.unwrap(), 1);
     }
 }

@@ -49,8 +49,9 @@ pub(super) fn parse(
     connect_timeout: Duration,
 ) -> Result<(tokio_postgres::Config, MakeRustlsConnect), StoreError> {
     let (mut config, tls) = tls::parse(url)?;
-    // No statement here is worth compiling to machine code.
-    add_options(&mut config, "-c jit=off");
+    // No statement here is worth compiling to machine code, and none is worth an answer that nobody takes: a process
+    // that died sends no cancellation.
+    add_options(&mut config, "-c jit=off -c client_connection_check_interval=5s");
     config.connect_timeout(connect_timeout);
     config.tcp_user_timeout(Duration::from_secs(15));
     config.keepalives_idle(Duration::from_secs(15));
@@ -84,6 +85,8 @@ pub(super) struct Connections {
     /// Calls that wait for a permit.
     waiting: Arc<AtomicUsize>,
     limits: PoolConfig,
+    /// For cancellations, which have connections of their own.
+    tls: MakeRustlsConnect,
     /// The connection of renewals, which wait for no other call.
     renewals: Arc<Pipelined>,
 }
@@ -108,10 +111,11 @@ impl Connections {
         add_options(&mut ordered, ORDERED);
         Ok(Self {
             free: pool(postgres, tls.clone(), config)?,
-            ordered: pool(ordered, tls, config)?,
+            ordered: pool(ordered, tls.clone(), config)?,
             permits: Arc::new(Semaphore::new(config.max_connections.max(1))),
             waiting: Arc::default(),
             limits: config,
+            tls,
             renewals: Arc::new(renewals),
         })
     }
@@ -167,9 +171,10 @@ impl Connections {
         }
         match pool.get().await {
             Ok(object) => Ok(Connection {
-                object: Some(object),
-                _permit: permit,
+                loan: Some(Loan { object, _permit: permit }),
+                tls: self.tls.clone(),
                 request_timeout: self.limits.request_timeout,
+                is_called: false,
                 in_transaction: false,
             }),
             Err(PoolError::Backend(e)) => Err(map_error(e)),
@@ -259,33 +264,94 @@ fn no_answer(limit: Duration) -> StoreError {
 /// A statement and its parameters.
 pub(super) type Query<'a> = (&'a str, &'a [&'a (dyn ToSql + Sync)]);
 
-/// A connection on loan. A call that takes too long closes it.
+/// A connection on loan. A call that takes too long closes it. One that is dropped is cancelled at the server, and the
+/// connection counts as in use until it has ended there.
 pub(crate) struct Connection {
-    object: Option<Object>,
-    _permit: OwnedSemaphorePermit,
+    loan: Option<Loan>,
+    tls: MakeRustlsConnect,
     request_timeout: Duration,
+    /// True while a call is made, and for good if it was dropped.
+    is_called: bool,
     /// True inside a transaction that was begun and not ended.
     in_transaction: bool,
 }
 
+/// The connection goes back before its permit does.
+struct Loan {
+    object: Object,
+    _permit: OwnedSemaphorePermit,
+}
+
 impl Drop for Connection {
-    /// A call that was dropped in the middle of a transaction must not leave it to the next borrower.
+    /// The next borrower gets neither a transaction nor a call of this one.
     fn drop(&mut self) {
-        if self.in_transaction {
-            self.discard();
+        let Some(loan) = self.loan.take().filter(|_| self.is_called || self.in_transaction) else { return };
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => {
+                let end = if self.in_transaction { "ROLLBACK" } else { "" };
+                runtime.spawn(loan.clear(end, self.tls.clone(), self.request_timeout));
+            }
+            Err(_) => loan.discard(),
         }
     }
 }
 
+/// A call that was dropped may take so long to end by itself: most do, and then the connection stays.
+const GRACE: Duration = Duration::from_millis(100);
+/// How often a call is cancelled until it ends: a cancellation that arrives before its call does nothing.
+const CANCEL_EVERY: Duration = Duration::from_secs(1);
+
+impl Loan {
+    async fn clear(self, end: &'static str, tls: MakeRustlsConnect, limit: Duration) {
+        if !self.has_ended(end, tls, limit).await {
+            self.discard();
+        }
+    }
+
+    /// Waits until the server has ended what was called, and cancels it if that takes long. True if the connection can
+    /// be used again; after a cancellation it cannot, because another one may still be under way.
+    async fn has_ended(&self, end: &str, tls: MakeRustlsConnect, limit: Duration) -> bool {
+        // Answered after everything that was sent before.
+        let mut ended = Box::pin(self.object.batch_execute(end));
+        if let Ok(ended) = tokio::time::timeout(GRACE, &mut ended).await {
+            return ended.is_ok();
+        }
+        let cancel = self.object.cancel_token();
+        let cancelled = async {
+            loop {
+                // Without an answer the next try may have one.
+                let _ = tokio::time::timeout(CANCEL_EVERY, cancel.cancel_query(tls.clone())).await;
+                if tokio::time::timeout(CANCEL_EVERY, &mut ended).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(limit, cancelled).await.is_err() {
+            tracing::warn!("Postgres does not say that a cancelled call has ended; its connection is closed");
+        }
+        false
+    }
+
+    /// Closes the connection instead of returning it to the pool: nobody knows what it is still doing.
+    fn discard(self) {
+        drop(Object::take(self.object));
+    }
+}
+
 impl Connection {
-    fn object(&self) -> Result<&Object, StoreError> {
-        self.object.as_ref().ok_or_else(|| StoreError::unavailable("the connection was closed", "timed out"))
+    /// The connection, for a call that [`settle`](Self::settle) ends.
+    fn call(&mut self) -> Result<&Object, StoreError> {
+        let closed = || StoreError::unavailable("the connection was closed", "timed out");
+        let loan = self.loan.as_ref().ok_or_else(closed)?;
+        self.is_called = true;
+        Ok(&loan.object)
     }
 
     /// The statement for `sql`, prepared once per connection.
     pub(super) async fn prepare(&mut self, sql: &str) -> Result<Statement, StoreError> {
-        let object = self.object()?;
-        let result = with_timeout(self.request_timeout, object.prepare_cached(sql)).await;
+        let limit = self.request_timeout;
+        let object = self.call()?;
+        let result = with_timeout(limit, object.prepare_cached(sql)).await;
         self.settle(result)
     }
 
@@ -296,8 +362,9 @@ impl Connection {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare(sql).await?;
-        let object = self.object()?;
-        let result = with_timeout(self.request_timeout, object.query(&statement, params)).await;
+        let limit = self.request_timeout;
+        let object = self.call()?;
+        let result = with_timeout(limit, object.query(&statement, params)).await;
         self.settle(result)
     }
 
@@ -318,7 +385,8 @@ impl Connection {
     ) -> Result<Vec<Row>, StoreError> {
         let statements = (self.prepare(first.0).await?, self.prepare(second.0).await?);
         self.in_transaction = true;
-        let object = self.object()?;
+        let limit = self.request_timeout;
+        let object = self.call()?;
         // Each is sent when it is first polled. After a failure COMMIT rolls back.
         let all = async {
             let answers = tokio::join!(
@@ -329,7 +397,7 @@ impl Connection {
             );
             Ok(answers)
         };
-        let result = match with_timeout(self.request_timeout, all).await {
+        let result = match with_timeout(limit, all).await {
             Ok((begun, rows, done, ended)) => {
                 self.in_transaction = ended.is_err();
                 begun.and(rows).and_then(|rows| done.and(ended).map(|()| rows)).map_err(Failure::Postgres)
@@ -374,23 +442,18 @@ impl Connection {
     }
 
     async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        let object = self.object()?;
-        let result = with_timeout(self.request_timeout, object.batch_execute(sql)).await;
+        let limit = self.request_timeout;
+        let object = self.call()?;
+        let result = with_timeout(limit, object.batch_execute(sql)).await;
         self.settle(result)
     }
 
-    /// Closes the connection instead of returning it to the pool: nobody knows what it is still doing.
-    fn discard(&mut self) {
-        if let Some(object) = self.object.take() {
-            drop(Object::take(object));
-        }
-    }
-
     fn settle<T>(&mut self, result: Result<T, Failure>) -> Result<T, StoreError> {
+        self.is_called = false;
         result.map_err(|failure| match failure {
             Failure::Postgres(error) => map_error(error),
             Failure::TimedOut => {
-                self.discard();
+                self.loan.take().map(Loan::discard);
                 no_answer(self.request_timeout)
             }
         })
@@ -549,6 +612,75 @@ mod tests {
             drop(both);
         }
         assert_eq!(connections.levels()[3], ("waiting", 0));
+    }
+
+    /// A server, and two connections to it that are in use until they have ended what they were called for.
+    async fn two_connections() -> (PrivatePostgres, Connections) {
+        let server = tokio::task::spawn_blocking(PrivatePostgres::start).await.unwrap().unwrap();
+        let config = PoolConfig { max_connections: 2, ..PoolConfig::default() };
+        let connections = Connections::new(&server.create_database().unwrap(), config).unwrap();
+        (server, connections)
+    }
+
+    async fn all_are_free(connections: &Connections) {
+        let all = connections.permits.acquire_many(2);
+        let all = tokio::time::timeout(Duration::from_secs(10), all).await;
+        drop(all.expect("what was dropped has ended").unwrap());
+    }
+
+    const BUSY: &str = "SELECT count(*) FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() \
+                        AND backend_type = 'client backend'";
+
+    #[tokio::test]
+    async fn a_call_that_is_dropped_ends_at_the_server_and_its_permit_with_it() {
+        let (_server, connections) = two_connections().await;
+        for begins in [false, true] {
+            let sleeper = |connections: Connections| async move {
+                let mut connection = connections.take().await.unwrap();
+                if begins {
+                    connection.begin().await.unwrap();
+                }
+                connection.query("SELECT pg_sleep(600)", &[]).await.map(drop)
+            };
+            let calls = [(); 2].map(|()| tokio::spawn(sleeper(connections.clone())));
+            let refused = loop {
+                // Until both sleep: a connection is not to be had then.
+                match tokio::time::timeout(Duration::from_millis(200), connections.take()).await {
+                    Err(late) => break late,
+                    Ok(taken) => drop(taken.unwrap()),
+                }
+            };
+            drop(refused);
+            calls.iter().for_each(tokio::task::JoinHandle::abort);
+            for call in calls {
+                assert!(call.await.unwrap_err().is_cancelled());
+            }
+            assert_eq!(connections.levels()[2], ("in_use", 2), "they end first");
+            all_are_free(&connections).await;
+            let mut next = connections.take().await.unwrap();
+            assert_eq!(next.query(BUSY, &[]).await.unwrap()[0].get::<_, i64>(0), 0);
+        }
+    }
+
+    /// Each is dropped at another moment of its life, also while it is prepared, or just before its answer.
+    #[tokio::test]
+    async fn whenever_a_call_is_dropped_the_next_borrower_has_its_own_answer() {
+        let (_server, connections) = two_connections().await;
+        for i in 0..400_u64 {
+            let call = async {
+                let mut connection = connections.take().await.unwrap();
+                let work = format!("SELECT 0 AS n{} FROM generate_series(1, {})", i % 40, i * 20);
+                connection.query(&work, &[]).await.unwrap();
+                connection.query_both((&work, &[]), ("SELECT 1", &[])).await.unwrap();
+            };
+            let _ = tokio::time::timeout(Duration::from_micros(i * 25), call).await;
+            let mut next = connections.take().await.unwrap();
+            let told =
+                next.query("SELECT $1::int8, txid_current_if_assigned()", &[&(i as i64)]).await.unwrap();
+            assert_eq!((told.len(), told[0].get::<_, i64>(0)), (1, i as i64));
+            assert_eq!(told[0].get::<_, Option<i64>>(1), None, "of an earlier transaction");
+        }
+        all_are_free(&connections).await;
     }
 
     #[test]
