@@ -156,13 +156,14 @@ impl Shared {
         let _subscribing = tokio::time::timeout(REQUEST_TIMEOUT, self.subscribing.lock())
             .await
             .map_err(|e| FanoutError::caused("Redis is slow to confirm subscriptions", e))?;
-        let (receiver, first) = self.topics.listen(topic);
+        let (receiver, subscribed) = self.topics.listen(topic);
         // From here on the guard leaves again, also after an error.
         let subscription = Subscription::new(receiver, TopicGuard { shared: self.clone(), topic });
-        if first {
+        if !subscribed {
             let mut manager = self.listening.manager.clone();
             let subscribe = async { manager.subscribe(topic.to_string()).await };
             self.listening.call("subscribe", REQUEST_TIMEOUT, subscribe).await?;
+            self.topics.subscribed(topic);
         } else if !self.listening.is_up() {
             return Err(FanoutError::new("Redis cannot be reached"));
         }

@@ -19,21 +19,27 @@ pub(crate) struct Topics {
 struct Entry {
     sender: Sender<Signal>,
     listeners: usize,
+    /// The broker has confirmed it to a listener.
+    subscribed: bool,
     /// True until the broker confirms the topic after the connection broke.
     lost: bool,
 }
 
 impl Topics {
-    /// Adds a listener. Returns true if it is the first.
+    /// Adds a listener. Returns true if the topic is [subscribed](Self::subscribed) to.
     pub(crate) fn listen(&self, topic: Topic) -> (Receiver<Signal>, bool) {
         let mut map = self.map();
-        let mut first = false;
-        let entry = map.entry(topic).or_insert_with(|| {
-            first = true;
-            Entry { sender: channel(BUFFER).0, listeners: 0, lost: false }
-        });
+        let new = || Entry { sender: channel(BUFFER).0, listeners: 0, subscribed: false, lost: false };
+        let entry = map.entry(topic).or_insert_with(new);
         entry.listeners += 1;
-        (entry.sender.subscribe(), first)
+        (entry.sender.subscribe(), entry.subscribed)
+    }
+
+    /// A subscription was confirmed. It holds until the topic is forgotten, because connections renew it.
+    pub(crate) fn subscribed(&self, topic: Topic) {
+        if let Some(entry) = self.map().get_mut(&topic) {
+            entry.subscribed = true;
+        }
     }
 
     /// Removes a listener. Returns true if it was the last. The topic stays until [`forget`](Self::forget).
@@ -79,5 +85,23 @@ impl Topics {
 
     fn map(&self) -> MutexGuard<'_, HashMap<Topic, Entry>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first listener's subscription failed while the second waited for its turn.
+    #[test]
+    fn a_listener_of_a_topic_that_was_never_confirmed_subscribes_itself() {
+        let (topics, topic) = (Topics::default(), Topic::Wake);
+        let (_first, subscribed) = topics.listen(topic);
+        assert!(!subscribed);
+        let (_second, subscribed) = topics.listen(topic);
+        assert!(!subscribed, "nobody has said so");
+        assert!(!topics.leave(topic));
+        topics.subscribed(topic);
+        assert!(topics.listen(topic).1);
     }
 }

@@ -1,35 +1,79 @@
-//! Runs that are copies of other runs.
+//! Runs that take what they do not say from another: from the run that they copy, or from the one that the same request
+//! made before.
 
 use prost::Message;
 use tonic::Status;
-use tree_agent_contract::{EventBody, RunId, RunSpec};
+use tree_agent_contract::{Budgets, EventBody, RunId, RunSpec};
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
 use crate::fields::id;
 
+/// What the run is for that this request of the user has made before; none if it is new.
+pub(crate) async fn accepted(
+    store: &dyn Store,
+    user_id: &str,
+    request_id: &str,
+) -> Result<Option<RunSpec>, Status> {
+    let Some(run) = store.run_of_request(user_id, request_id).await.map_err(errors::store)? else {
+        return Ok(None);
+    };
+    match whole_spec(store, run).await {
+        Ok(spec) => Ok(Some(spec)),
+        Err(StoreError::NotFound { .. }) => Err(deleted(run)),
+        Err(error) => Err(errors::store(error)),
+    }
+}
+
+/// A request that made a run which is gone.
+pub(crate) fn deleted(run: RunId) -> Status {
+    errors::already_exists("request_id", format!("was used before, for run {run}, which was deleted"))
+}
+
 /// The request with everything that it leaves out, if it asks for a copy of a run of which everything is known.
 pub(crate) async fn completed(
     store: &dyn Store,
     request: pb::CreateRunRequest,
-    user_id: &str,
+    accepted: Option<&RunSpec>,
 ) -> Result<pb::CreateRunRequest, Status> {
     if request.copy_of.is_empty() {
         return Ok(request);
     }
     let copied = id(RunId::parse_field("copy_of", &request.copy_of))?;
     // What was accepted once stays accepted, whatever has become of the run that was copied.
-    let earlier = store.run_of_request(user_id, &request.request_id).await.map_err(errors::store)?;
-    let earlier = match earlier {
-        Some(run) => whole_spec(store, run).await.ok().filter(|spec| spec.copy_of == Some(copied)),
-        None => None,
-    };
-    let spec = match earlier {
-        Some(spec) => spec,
-        None => whole_spec(store, copied).await.map_err(errors::missing("copy_of"))?,
-    };
-    Ok(complete(request, &spec))
+    match accepted.filter(|spec| spec.copy_of == Some(copied)) {
+        Some(spec) => Ok(complete(request, spec)),
+        None => {
+            let spec = whole_spec(store, copied).await.map_err(errors::missing("copy_of"))?;
+            Ok(complete(request, &spec))
+        }
+    }
+}
+
+/// The request with what this server gave it when it was accepted: its settings may be others by now.
+pub(crate) fn as_accepted(mut request: pb::CreateRunRequest, accepted: &RunSpec) -> pb::CreateRunRequest {
+    request.budgets = Some(with(&accepted.budgets, request.budgets));
+    request.verify.get_or_insert(accepted.verify);
+    request.keep_prompts.get_or_insert(accepted.keep_prompts);
+    if request.strategy == pb::Strategy::Search as i32
+        && let Some(kept) = &accepted.search
+    {
+        let search = request.search.get_or_insert_default();
+        search.max_depth.get_or_insert(kept.max_depth);
+        search.concurrency.get_or_insert(kept.concurrency);
+    }
+    request
+}
+
+/// The budgets, but for those that are given.
+fn with(budgets: &Budgets, given: Option<pb::Budgets>) -> pb::Budgets {
+    let mut budgets = budgets.to_wire();
+    if let Some(given) = given {
+        // Protobuf's merge: what is set there is taken.
+        budgets.merge(given.encode_to_vec().as_slice()).expect("a message that was just encoded");
+    }
+    budgets
 }
 
 /// The specification of a run with its texts, which only its first event has.
@@ -51,16 +95,11 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         request.strategy == pb::Strategy::Unspecified as i32 || request.strategy == copied.strategy.to_wire();
     let copied_search = copied.search.as_ref().filter(|_| same_strategy).map(|search| search.to_wire());
     let same_model = request.model.is_empty() || request.model == copied.model;
-    let mut budgets = copied.budgets.to_wire();
-    if let Some(given) = request.budgets {
-        // Protobuf's merge: what is set there is taken.
-        budgets.merge(given.encode_to_vec().as_slice()).expect("a message that was just encoded");
-    }
     pb::CreateRunRequest {
         objective: or(request.objective, &copied.objective),
         strategy: if same_strategy { copied.strategy.to_wire() } else { request.strategy },
         context: request.context.or_else(|| Some(copied.context.to_wire())),
-        budgets: Some(budgets),
+        budgets: Some(with(&copied.budgets, request.budgets)),
         model: or(request.model, &copied.model),
         request_id: request.request_id,
         display_name: or(request.display_name, &copied.display_name),

@@ -68,13 +68,12 @@ impl Runs {
         steer(&self.0, request.into_inner().into(), author).await.map(Some)
     }
 
-    /// `NOT_FOUND` for a node that the run does not have. Every node has its scratchpad from its first event on, so
-    /// there is no need to read the log to its end.
+    /// `NOT_FOUND` for a node that the run does not have.
     async fn require_node(&self, run: RunId, node: NodeId) -> Result<(), Status> {
-        match self.0.store.document_of(run, DocumentId::scratchpad(node), None).await {
-            Ok(_) => Ok(()),
-            Err(StoreError::NotFound { .. }) => Err(errors::no_node(run, node)),
-            Err(error) => Err(errors::store(error)),
+        let nodes = self.0.store.node_parents(run).await.map_err(errors::store)?;
+        match nodes.iter().any(|(id, _)| *id == node) {
+            true => Ok(()),
+            false => Err(errors::no_node(run, node)),
         }
     }
 }
@@ -86,32 +85,30 @@ impl RunService for Runs {
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let mut request = copies::completed(&*self.0.store, request.into_inner(), &caller.user_id).await?;
-        request.keep_prompts.get_or_insert(self.0.keep_prompts);
+        let (store, request) = (&*self.0.store, request.into_inner());
         let request_id = request.request_id.clone();
-        let verify = request.verify;
-        let mut spec = spec(request, caller.user_id, &self.0.maxima)?;
-        // What was accepted once stays accepted, whatever has become of its projects and its model's key.
-        let accepted = self.0.store.run_of_request(&spec.user_id, &request_id).await;
-        let (verifies, per_call) = match accepted.map_err(errors::store)? {
-            None => {
-                self.0.require(&spec).await?;
-                let per_call = match spec.review {
-                    Some(_) => self.0.models.describe(&spec.model, MODEL_PATIENCE).await.per_call,
-                    None => None,
-                };
-                (self.verifies(verify, &spec.model).await, per_call)
+        let accepted = copies::accepted(store, &caller.user_id, &request_id).await?;
+        let mut request = copies::completed(store, request, accepted.as_ref()).await?;
+        // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
+        let spec = match accepted {
+            Some(accepted) => {
+                let mut spec = spec(copies::as_accepted(request, &accepted), caller.user_id, None)?;
+                let per_call = accepted.review.and_then(|review| review.per_call);
+                spec.review.iter_mut().for_each(|review| review.per_call = per_call);
+                spec
             }
-            Some(accepted) => match self.0.store.run(accepted).await {
-                Ok(run) => {
-                    (verify.unwrap_or(run.spec.verify), run.spec.review.and_then(|review| review.per_call))
+            None => {
+                request.keep_prompts.get_or_insert(self.0.keep_prompts);
+                let verify = request.verify;
+                let mut spec = spec(request, caller.user_id, Some(&self.0.maxima))?;
+                self.0.require(&spec).await?;
+                if let Some(review) = &mut spec.review {
+                    review.per_call = self.0.models.describe(&spec.model, MODEL_PATIENCE).await.per_call;
                 }
-                Err(StoreError::NotFound { .. }) => return Err(deleted(accepted)),
-                Err(error) => return Err(errors::store(error)),
-            },
+                spec.verify = self.verifies(verify, &spec.model).await;
+                spec
+            }
         };
-        spec.verify = verifies;
-        spec.review.iter_mut().for_each(|review| review.per_call = per_call);
         let run_id = RunId::from(Uuid::now_v7());
         let started = tree_agent_engine::start(run_id, spec.clone(), now());
         let projection = first_rows(run_id, &started.events)?;
@@ -132,7 +129,7 @@ impl RunService for Runs {
             telemetry::join_run(&tracing::info_span!("create run", run = %run_id), run_id);
         }
         let run = self.0.store.run(run_id).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => deleted(run_id),
+            StoreError::NotFound { .. } => copies::deleted(run_id),
             other => errors::store(other),
         })?;
         Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()) }))
@@ -194,7 +191,7 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let request = request.into_inner();
         let verify = request.verify;
-        let mut spec = spec(as_run(request), caller.user_id, &self.0.maxima)?;
+        let mut spec = spec(as_run(request), caller.user_id, Some(&self.0.maxima))?;
         self.0.require(&spec).await?;
         spec.verify = self.verifies(verify, &spec.model).await;
         let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
@@ -368,8 +365,8 @@ pub(crate) fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Sta
     Ok(Projection::of(events, &graph))
 }
 
-/// What is asked for, checked as far as it can be without the store.
-fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Result<RunSpec, Status> {
+/// What is asked for, checked as far as it can be without the store. Within the maxima, unless it was before.
+fn spec(request: pb::CreateRunRequest, user_id: String, maxima: Option<&Maxima>) -> Result<RunSpec, Status> {
     let mut checks = Checks::default();
     checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
     let strategy = match pb::Strategy::try_from(request.strategy) {
@@ -417,9 +414,11 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: &Maxima) -> Resu
     };
     match spec.validate() {
         Ok(()) => {
-            maxima.apply(&asked, &mut spec.budgets, &mut checks);
-            if is_search {
+            if let Some(maxima) = maxima {
+                maxima.apply(&asked, &mut spec.budgets, &mut checks);
                 maxima.apply_to_search(&asked_search, &mut search, &mut checks);
+            }
+            if is_search {
                 check_schema(&search, &mut checks);
                 spec.search = (search != SearchConfig::default()).then(|| Box::new(search));
             }
@@ -453,11 +452,6 @@ fn has_nul(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
-}
-
-/// A request that made a run which is gone.
-fn deleted(run: RunId) -> Status {
-    errors::already_exists("request_id", format!("was used before, for run {run}, which was deleted"))
 }
 
 /// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.

@@ -226,6 +226,41 @@ async fn a_run_gets_no_more_than_the_server_allows() {
 }
 
 #[tokio::test]
+async fn what_was_accepted_once_stays_accepted_under_other_settings() {
+    use tree_agent_event_gateway::Maxima;
+    let requests = [
+        CreateRunRequest { request_id: "tree".into(), ..create("why?") },
+        CreateRunRequest {
+            request_id: "search".into(),
+            strategy: Strategy::Search as i32,
+            budgets: Some(Budgets { max_nodes: Some(10), ..Default::default() }),
+            ..create("why?")
+        },
+    ];
+    let first = Maxima { nodes: 10, parallel_steps: 5, depth: 3, ..Maxima::default() };
+    let gateway = Gateway::start(Config { maxima: first, keep_prompts: true, ..Config::default() }).await;
+    let mut accepted = Vec::new();
+    for request in &requests {
+        let run = gateway.runs().create_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+        accepted.push(run.run_id);
+    }
+    let (store, fanout) = (gateway.store.clone(), gateway.fanout.clone());
+    gateway.stop().await;
+    for maxima in [Maxima { nodes: 2, parallel_steps: 1, depth: 1, ..Maxima::default() }, Maxima::default()] {
+        let gateway =
+            Gateway::over(store.clone(), fanout.clone(), Config { maxima, ..Config::default() }).await;
+        for (request, accepted) in requests.iter().zip(&accepted) {
+            let again = gateway.runs().create_run(request.clone()).await.unwrap().into_inner();
+            assert_eq!(again.run.unwrap().run_id, *accepted);
+            let budgets = Some(Budgets { max_nodes: Some(1), ..Default::default() });
+            let other = CreateRunRequest { budgets, ..request.clone() };
+            is(gateway.runs().create_run(other).await.unwrap_err(), AlreadyExists, "request_id");
+        }
+        gateway.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn all_that_is_wrong_is_said_at_once() {
     use tonic_types::StatusExt;
     let gateway = Gateway::start(Config::default()).await;

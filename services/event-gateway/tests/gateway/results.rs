@@ -75,6 +75,12 @@ async fn a_node_can_be_had_without_the_graph() {
         let refused = get(node_id, at_seq).await.unwrap_err();
         assert_eq!((refused.code(), field(&refused)), (code, name.into()));
     }
+    // A node that has not begun has written nothing yet. It exists.
+    for (node_id, found) in [(node(3), true), (NodeId(Uuid::nil()), false)] {
+        let (run_id, node_id, after_seq) = (run.run_id.clone(), node_id.to_string(), log.head);
+        let request = pb::ListEventsRequest { run_id, node_id, after_seq, ..Default::default() };
+        assert_eq!(gateway.runs().list_events(request).await.is_ok(), found);
+    }
     gateway.stop().await;
 }
 
