@@ -27,20 +27,24 @@ use crate::source::{
     Caller, DocumentSource, ListDocuments, Listing, NewDocument, ProjectInfo, ProjectState, SearchDocuments,
 };
 
-/// How long one try may take: documents are small, so a gateway that needs longer is treated as gone.
+/// How long one try may take. The gateway is told, and ends what takes longer.
 const TRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Projects that are asked for at the same time.
 const PROJECTS_AT_ONCE: usize = 8;
 /// Tries of one call. The channel takes another replica each time, if there is one.
 const TRIES: u32 = 4;
 
-/// Names the run with each call: it decides what the gateway shows.
+/// Names the run with each call, which decides what the gateway shows, and how long the call may take.
 #[derive(Clone)]
-struct ForRun(MetadataValue<Ascii>);
+struct ForRun {
+    run: MetadataValue<Ascii>,
+    limit: Duration,
+}
 
 impl Interceptor for ForRun {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        request.metadata_mut().insert(RUN_ID, self.0.clone());
+        request.metadata_mut().insert(RUN_ID, self.run.clone());
+        request.set_timeout(self.limit);
         Ok(request)
     }
 }
@@ -49,9 +53,10 @@ impl Interceptor for ForRun {
 type Calls = InterceptedService<Peers, ForRun>;
 
 /// Documents over gRPC, from any of several gateways. A call that meets a gateway which is gone is made again, which
-/// is safe because every call may be repeated.
+/// is safe because every call may be repeated. One that takes too long is not: a gateway under load would get more.
 pub struct GatewayDocuments {
     channel: Peers,
+    limit: Duration,
 }
 
 impl GatewayDocuments {
@@ -59,7 +64,14 @@ impl GatewayDocuments {
     /// called in a runtime. Without any URL every call fails with [`ToolError::Unavailable`]. `connector` sends the
     /// role token.
     pub fn connect_lazy(urls: &[Uri], connector: &Connector) -> Self {
-        Self { channel: connector.balanced(urls) }
+        Self { channel: connector.balanced(urls), limit: TRY_TIMEOUT }
+    }
+
+    /// Sets how long a call may take. Default 10 s.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Makes a call for the caller's run, and again while no gateway answers.
@@ -74,7 +86,7 @@ impl GatewayDocuments {
         R: Clone,
         F: Future<Output = Result<T, Status>>,
     {
-        self.call_within(TRY_TIMEOUT, caller, what, request, call).await
+        self.call_within(self.limit, caller, what, request, call).await
     }
 
     /// [`call`](Self::call), with `limit` for each try.
@@ -91,23 +103,23 @@ impl GatewayDocuments {
         F: Future<Output = Result<T, Status>>,
     {
         let run = caller.run_id.to_string().parse().expect("an id is visible ASCII");
-        let calls = InterceptedService::new(self.channel.clone(), ForRun(run));
+        let calls = InterceptedService::new(self.channel.clone(), ForRun { run, limit });
         let mut tried = 0;
         loop {
             tried += 1;
             let status = match timeout(limit, call(calls.clone(), request.clone())).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(status)) => status,
-                Err(_) => Status::unavailable(format!("no answer within {} s", limit.as_secs())),
+                Err(_) => Status::deadline_exceeded("too late"),
             };
             match status.code() {
+                Code::DeadlineExceeded => {
+                    let text = format!("no answer within {} s", limit.as_secs_f64());
+                    return Err(ToolError::Unavailable(text));
+                }
                 // A broken connection shows as Unknown; what a handler refuses has another code.
                 // A refused token is no fault of the call, and the next one may be on its way.
-                Code::Unavailable
-                | Code::Unknown
-                | Code::DeadlineExceeded
-                | Code::ResourceExhausted
-                | Code::Unauthenticated => {
+                Code::Unavailable | Code::Unknown | Code::ResourceExhausted | Code::Unauthenticated => {
                     if tried == TRIES {
                         if status.code() == Code::Unauthenticated {
                             tracing::warn!(
@@ -207,7 +219,7 @@ impl DocumentSource for GatewayDocuments {
             limit: query.limit,
             whole_within_seconds: query.whole_within.map(u32::from),
         };
-        let limit = TRY_TIMEOUT + Duration::from_secs(query.whole_within.unwrap_or_default().into());
+        let limit = self.limit + Duration::from_secs(query.whole_within.unwrap_or_default().into());
         let found = self
             .call_within(limit, caller, "the project", request, |c, request| async move {
                 Ok(Self::documents(c).search_documents(request).await?.into_inner())

@@ -1,6 +1,7 @@
 //! Documents over real loopback gRPC: scope travels with every call, and a gateway that is gone is passed over.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,15 @@ impl OneDocument {
     }
 }
 
+/// A call that ends without an answer.
+struct Ended(OneDocument);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.note("ended".into());
+    }
+}
+
 #[tonic::async_trait]
 impl DocumentService for OneDocument {
     async fn get_document(
@@ -63,6 +73,10 @@ impl DocumentService for OneDocument {
     ) -> Result<Response<ListDocumentsResponse>, Status> {
         let request = request.into_inner();
         self.note(format!("list {:?} {:?}", request.project_ids, request.kinds));
+        if request.path_prefix == "endless" {
+            let _ended = Ended(self.clone());
+            std::future::pending::<()>().await;
+        }
         Ok(Response::new(ListDocumentsResponse {
             documents: vec![self.summary()],
             next_page_token: "more".into(),
@@ -155,4 +169,23 @@ async fn a_gateway_that_is_gone_is_passed_over_and_none_at_all_is_said() {
     let none = GatewayDocuments::connect_lazy(&[gone], &Connector::default());
     let error = none.list_documents(&caller(project), &ListDocuments::default()).await.unwrap_err();
     assert!(error.retryable(), "{error}");
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_ended_there_and_not_made_again() {
+    let project = ProjectId::derive(&[b"mine"]);
+    let service = OneDocument { project, asked: Arc::default() };
+    let urls = [serve(service.clone()).await, serve(service.clone()).await];
+    let source = GatewayDocuments::connect_lazy(&urls, &Connector::default());
+    let source = source.limit(Duration::from_millis(500));
+    let query = ListDocuments { path_prefix: "endless".into(), ..Default::default() };
+    let late = source.list_documents(&caller(project), &query).await.unwrap_err();
+    assert_eq!(late, ToolError::Unavailable("no answer within 0.5 s".into()));
+    let ended = async {
+        while service.asked.lock().unwrap().last().is_none_or(|last| last != "ended") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("it has ended there, too");
+    assert_eq!(service.asked.lock().unwrap().len(), 2, "asked once");
 }
