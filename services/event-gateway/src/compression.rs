@@ -14,7 +14,7 @@ use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
 
 use crate::connect;
-use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS};
+use crate::streams::is_watch;
 
 /// Shorter messages are not worth it.
 const LEAST: usize = 1_024;
@@ -45,9 +45,7 @@ fn is_unary_of_browser(request: &Request<Body>) -> bool {
     let is_web = headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc-web"));
-    path.starts_with("/treeagent.v1.")
-        && ![WATCH_RUN, WATCH_RUNS, WATCH_DOCUMENT].contains(&path)
-        && (is_web || connect::is_call(headers))
+    path.starts_with("/treeagent.v1.") && !is_watch(path) && (is_web || connect::is_call(headers))
 }
 
 /// Marks the answer if it is long. It begins with its message, whole.

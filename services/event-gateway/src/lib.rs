@@ -4,6 +4,7 @@
 //! Handlers convert, make one call, and convert back. Streams are in `watch`. Only `CreateRun` writes to a log: the
 //! first events of a run. Commands of users go through the store's inbox to the run's driver.
 
+mod answers;
 mod auth;
 mod citations;
 mod compression;

@@ -11,7 +11,7 @@ use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::language::LANGUAGES;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    Command, DocumentId, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig,
+    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig,
     Strategy, limits,
 };
 use tree_agent_engine::Graph;

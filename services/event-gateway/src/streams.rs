@@ -27,6 +27,11 @@ pub(crate) const WATCH_RUN: &str = "/treeagent.v1.RunService/WatchRun";
 pub(crate) const WATCH_RUNS: &str = "/treeagent.v1.RunService/WatchRuns";
 pub(crate) const WATCH_DOCUMENT: &str = "/treeagent.v1.DocumentService/WatchDocument";
 
+/// True for the path of a call whose answer is a stream that says itself when it is given up.
+pub(crate) fn is_watch(path: &str) -> bool {
+    [WATCH_RUN, WATCH_RUNS, WATCH_DOCUMENT].contains(&path)
+}
+
 /// Handles one call of `WatchRun`.
 pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,

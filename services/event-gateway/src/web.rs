@@ -14,12 +14,15 @@ use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tree_agent_runtime::server::Origins;
 
+use crate::answers::bounded;
 use crate::auth::{Admission, Guard};
 use crate::compression;
 use crate::connect;
 use crate::gateway::Gateway;
 use crate::imports::{IMPORT_FILE, explain_size};
-use crate::streams::{WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, watch_document, watch_run, watch_runs};
+use crate::streams::{
+    WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, is_watch, watch_document, watch_run, watch_runs,
+};
 
 /// The built UI; empty if it was not built.
 #[derive(RustEmbed)]
@@ -65,6 +68,7 @@ pub(crate) fn router(
     admission: Admission,
     origins: &Origins,
 ) -> Routes {
+    let stalls = gateway.stalls.clone();
     let watch = Router::new()
         .route(WATCH_RUN, post(watch_run))
         .route(WATCH_RUNS, post(watch_runs))
@@ -75,14 +79,21 @@ pub(crate) fn router(
     let connect = tower::service_fn(move |request| connect::call(services.clone(), request));
     let connect = Guard::new(connect, admission);
     let calls = tower::service_fn(move |request: Request<Body>| {
-        let (connect, web) = (connect.clone(), web.clone());
+        let (connect, web, stalls) = (connect.clone(), web.clone(), stalls.clone());
         async move {
-            let is_import = request.uri().path() == IMPORT_FILE;
+            let path = request.uri().path();
+            // So does the health of a service go on for long.
+            let (is_import, is_stream) =
+                (path == IMPORT_FILE, is_watch(path) || !path.starts_with("/treeagent."));
             let response = match connect::is_call(request.headers()) {
                 true => connect.oneshot(request).await.map(connect::refusal),
                 false => web.oneshot(request).await,
             };
-            if is_import { response.map(explain_size) } else { response }
+            let response = if is_import { response.map(explain_size) } else { response };
+            match response {
+                Ok(response) if !is_stream => Ok(bounded(&stalls, response).await),
+                other => other,
+            }
         }
     });
     let grpc =

@@ -36,6 +36,7 @@ pub(crate) use follow::feed;
 pub(crate) use hub::{hear, pending, subscribe};
 pub(crate) use list::{ListFrom, ListStart, ListWatcher, since};
 pub(crate) use pace::{Until, Watching};
-pub(crate) use stall::Stalls;
+pub(crate) use service::CHUNK;
+pub(crate) use stall::{Line, Stalls};
 pub(crate) use watcher::{Start, Watcher};
 pub(crate) use watches::{Feed, Watches};

@@ -20,7 +20,7 @@ use tree_agent_runtime::errors;
 use tree_agent_runtime::protocol::read_body;
 
 use super::frame::Messages;
-use super::stall::{Kept, Line, Stalls};
+use super::stall::{Line, Stalls};
 use crate::auth::Caller;
 
 /// A stream that is watched.
@@ -79,14 +79,14 @@ async fn read<R: Message + Default>(body: axum::body::Body) -> Result<R, Status>
 }
 
 /// Bytes of messages that go out together: the payload of one HTTP/2 frame at its default size (RFC 9113, 6.5.2).
-pub(super) const CHUNK: usize = 16 * 1024;
+pub(crate) const CHUNK: usize = 16 * 1024;
 
 /// A response body of framed messages, with gRPC's trailers at the end.
 ///
 /// A frame of HTTP/2 costs a lock, a queue entry and a wake-up whatever it holds. So small messages that are ready at
 /// the same time are copied into one; a message that is alone, as on a quiet run, goes out in its shared bytes.
 struct Frames {
-    line: Arc<Line>,
+    line: Arc<Line<Unread>>,
     /// Taken when the stream was given up.
     resume: Option<Resume>,
     /// The position of what was handed out to HTTP/2. Messages beyond it are lost when the stream is given up.
@@ -94,9 +94,16 @@ struct Frames {
     ended: bool,
 }
 
+/// What a stream has for its client.
+struct Unread {
+    messages: Messages,
+    /// Was ready, but did not fit into the part before.
+    held: Option<Option<Result<Bytes, Status>>>,
+}
+
 impl Frames {
     fn new(stalls: &Arc<Stalls>, watched: Watched) -> Self {
-        let line = stalls.keep(watched.messages);
+        let line = stalls.keep(Unread { messages: watched.messages, held: None });
         let handed_out = watched.resume.position();
         Self { line, resume: Some(watched.resume), handed_out, ended: false }
     }
@@ -110,13 +117,13 @@ impl Frames {
             return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, "stalled"))));
         };
         kept.unasked_since = None;
-        let next = match kept.held.take() {
+        let next = match kept.unread.held.take() {
             Some(held) => held,
-            None => ready!(kept.messages.poll_next_unpin(cx)),
+            None => ready!(kept.unread.messages.poll_next_unpin(cx)),
         };
         let next = match (next, &self.resume) {
             (Some(Ok(first)), Some(resume)) => {
-                let (chunk, position) = chunk(first, kept, resume, cx);
+                let (chunk, position) = chunk(first, &mut kept.unread, resume, cx);
                 self.handed_out = position;
                 kept.unasked_since = Some(Instant::now());
                 Some(Ok(chunk))
@@ -135,12 +142,12 @@ impl Resume {
 
 /// `first` and whatever else is ready and fits beside it, and the position behind that. What is ready and does not fit
 /// is held for the next.
-fn chunk(first: Bytes, kept: &mut Kept, resume: &Resume, cx: &mut Context<'_>) -> (Bytes, u64) {
+fn chunk(first: Bytes, unread: &mut Unread, resume: &Resume, cx: &mut Context<'_>) -> (Bytes, u64) {
     let mut copied = BytesMut::new();
     let mut size = first.len();
     let mut position = resume.position();
     while size < CHUNK {
-        match kept.messages.poll_next_unpin(cx) {
+        match unread.messages.poll_next_unpin(cx) {
             Poll::Ready(Some(Ok(next))) if size + next.len() <= CHUNK => {
                 if copied.is_empty() {
                     copied.reserve(CHUNK);
@@ -151,7 +158,7 @@ fn chunk(first: Bytes, kept: &mut Kept, resume: &Resume, cx: &mut Context<'_>) -
                 position = resume.position();
             }
             Poll::Ready(other) => {
-                kept.held = Some(other);
+                unread.held = Some(other);
                 break;
             }
             Poll::Pending => break,

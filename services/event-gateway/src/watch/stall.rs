@@ -1,4 +1,4 @@
-//! Streams whose clients read nothing any more: after a while the gateway drops what it keeps for them.
+//! Streams and answers whose clients read nothing any more: after a while the gateway drops what it keeps for them.
 //!
 //! HTTP/2 asks a body for parts while its client has room, and holds one or two. A client that reads nothing stops
 //! that. Nobody polls the body then, so it cannot end itself, and a client that answers pings keeps its connection. So
@@ -10,12 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
-use tonic::Status;
 use tree_agent_runtime::Metrics;
-
-use super::frame::Messages;
 
 /// A stall is noticed at most this part of its time late.
 const LOOKS: u32 = 4;
@@ -26,14 +22,12 @@ pub(crate) struct Stalls {
     given_up: AtomicU64,
 }
 
-/// The messages of one stream, for as long as they are kept.
-pub(crate) struct Line(Mutex<Option<Kept>>);
+/// What one client is to read, for as long as it is kept.
+pub(crate) struct Line<T>(Mutex<Option<Kept<T>>>);
 
-/// What is kept for a stream.
-pub(crate) struct Kept {
-    pub(crate) messages: Messages,
-    /// Was ready, but did not fit into the part before.
-    pub(crate) held: Option<Option<Result<Bytes, Status>>>,
+/// What is kept for a client.
+pub(crate) struct Kept<T> {
+    pub(crate) unread: T,
     /// When a part was handed out, or the stream began, if nobody has asked for the next part since.
     pub(crate) unasked_since: Option<Instant>,
 }
@@ -49,21 +43,21 @@ impl Stalls {
         let stalls = self.clone();
         metrics.counter(
             "tree_agent_gateway_stalled_streams",
-            "Streams dropped because their client read nothing",
+            "Streams and answers dropped because their client read nothing",
             move || stalls.given_up.load(Ordering::Relaxed) as f64,
         );
     }
 
-    /// Keeps `messages` for a new stream.
-    pub(crate) fn keep(self: &Arc<Self>, messages: Messages) -> Arc<Line> {
-        let kept = Kept { messages, held: None, unasked_since: Some(Instant::now()) };
+    /// Keeps what a client is to read from now on.
+    pub(crate) fn keep<T: Send + 'static>(self: &Arc<Self>, unread: T) -> Arc<Line<T>> {
+        let kept = Kept { unread, unasked_since: Some(Instant::now()) };
         let line = Arc::new(Line(Mutex::new(Some(kept))));
         tokio::spawn(self.clone().look_on(Arc::downgrade(&line)));
         line
     }
 
-    /// Looks at a stream until it has ended or is given up.
-    async fn look_on(self: Arc<Self>, line: Weak<Line>) {
+    /// Looks on until the client has read everything or is given up.
+    async fn look_on<T>(self: Arc<Self>, line: Weak<Line<T>>) {
         loop {
             tokio::time::sleep(self.after / LOOKS).await;
             let Some(line) = line.upgrade() else { return };
@@ -72,7 +66,7 @@ impl Stalls {
                 self.given_up.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(
                     seconds = self.after.as_secs_f64(),
-                    "a client reads nothing; its stream is dropped"
+                    "a client reads nothing; what was kept for it is dropped"
                 );
                 return;
             }
@@ -80,14 +74,14 @@ impl Stalls {
     }
 }
 
-impl Line {
-    /// What is kept; none if the stream was given up.
-    pub(crate) fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+impl<T> Line<T> {
+    /// What is kept; none if it was given up.
+    pub(crate) fn kept(&self) -> MutexGuard<'_, Option<Kept<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is kept if nobody has asked for more for `after`.
-    fn stalled(&self, after: Duration) -> Option<Kept> {
+    fn stalled(&self, after: Duration) -> Option<Kept<T>> {
         self.kept().take_if(|kept| kept.unasked_since.is_some_and(|since| since.elapsed() >= after))
     }
 }
@@ -95,21 +89,17 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures::StreamExt;
 
-    fn kept(stalls: &Arc<Stalls>) -> Arc<Line> {
-        stalls.keep(futures::stream::pending().boxed())
-    }
-
-    fn set(line: &Line, unasked_since: Option<Instant>) {
+    fn set(line: &Line<()>, unasked_since: Option<Instant>) {
         line.kept().as_mut().expect("it is kept").unasked_since = unasked_since;
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_what_was_handed_out_and_not_gone_on_from_is_given_up() {
         let stalls = Arc::new(Stalls::new(Duration::from_secs(60)));
-        let (idle, reads, stalled, gone) = (kept(&stalls), kept(&stalls), kept(&stalls), kept(&stalls));
-        let never_asked = kept(&stalls);
+        let (idle, reads, stalled, gone) =
+            (stalls.keep(()), stalls.keep(()), stalls.keep(()), stalls.keep(()));
+        let never_asked = stalls.keep(());
         set(&idle, None);
         // The looks come at full quarters.
         tokio::time::sleep(Duration::from_secs(1)).await;
