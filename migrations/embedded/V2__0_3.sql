@@ -2,3 +2,21 @@
 
 -- The head of the table whose rows it holds, if that stands further above.
 ALTER TABLE onto_passages ADD COLUMN head TEXT NOT NULL DEFAULT '';
+
+-- In the order in which the vectors of a project are read.
+DROP INDEX onto_passages_project;
+CREATE INDEX onto_passages_project ON onto_passages (project_id, document_id, ordinal);
+
+-- Texts of passages that wait for a vector.
+CREATE TABLE onto_pending (
+    hash       BLOB    NOT NULL PRIMARY KEY,
+    held_until INTEGER NOT NULL DEFAULT 0 -- until then it is the work of whoever took it
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX onto_pending_held ON onto_pending (held_until);
+
+-- How often vectors of a model were written.
+CREATE TABLE onto_vector_models (
+    model    TEXT    NOT NULL PRIMARY KEY,
+    revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -3,3 +3,24 @@
 ALTER TABLE onto_passages ADD COLUMN head text NOT NULL DEFAULT '';
 
 COMMENT ON COLUMN onto_passages.head IS 'The head of the table whose rows it holds, if that stands further above.';
+
+-- In the order in which the vectors of a project are read.
+DROP INDEX onto_passages_project;
+CREATE INDEX onto_passages_project ON onto_passages (project_id, document_id, ordinal);
+
+CREATE TABLE onto_pending (
+    hash       uuid        PRIMARY KEY,
+    held_until timestamptz NOT NULL DEFAULT '-infinity'
+);
+
+COMMENT ON TABLE onto_pending IS 'Texts of passages that wait for a vector.';
+COMMENT ON COLUMN onto_pending.held_until IS 'Until then it is the work of the gateway that took it.';
+
+CREATE INDEX onto_pending_held ON onto_pending (held_until);
+
+CREATE TABLE onto_vector_models (
+    model    text   PRIMARY KEY,
+    revision bigint NOT NULL
+);
+
+COMMENT ON TABLE onto_vector_models IS 'How often vectors of a model were written.';

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use tree_agent_contract::error::chain;
 use tree_agent_driver::DriverConfig;
 use tree_agent_embedding::{EmbeddingArgs, from_settings};
-use tree_agent_event_gateway::{AuthArgs, Maxima, MaximaArgs};
+use tree_agent_event_gateway::{AuthArgs, Maxima, MaximaArgs, QuotaArgs, Quotas};
 use tree_agent_fanout::{Fanout, InProcessFanout};
 use tree_agent_model::{LlmArgs, LlmConfig, RoleArgs, RoleConfig, Switch, ToolsArgs};
 use tree_agent_runtime::channel::{ConnectArgs, Connector};
@@ -87,6 +87,8 @@ impl EmbeddedArgs {
 pub(crate) struct Access {
     /// The most that a run may ask for; none for the usual limits.
     pub(crate) maxima: Option<MaximaArgs>,
+    /// What a user may have; none for the usual limits.
+    pub(crate) quotas: Option<QuotaArgs>,
     /// Whether runs keep prompts that do not say it.
     pub(crate) keep_prompts: bool,
     pub(crate) auth: AuthArgs,
@@ -152,6 +154,9 @@ impl Cluster {
         let embedding = flags.embedding.check(&role.connector, &mut problems);
         let maxima =
             access.maxima.as_ref().map_or_else(Maxima::default, |maxima| maxima.check(&mut problems));
+        let quotas =
+            access.quotas.as_ref().map_or_else(Quotas::default, |quotas| quotas.check(&mut problems));
+        let vector_bytes = flags.embedding.vector_bytes(&mut problems);
         let auth = access.auth.check(&mut problems);
         let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
@@ -194,10 +199,12 @@ impl Cluster {
             server: gateway_server,
             roles,
             maxima,
+            quotas,
             keep_prompts: access.keep_prompts,
             auth,
             role_token: Some(role_token),
             embedder,
+            vector_bytes,
             ..Default::default()
         };
 

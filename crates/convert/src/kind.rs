@@ -65,6 +65,11 @@ impl Kind {
         .or_else(|| is_code(&format!(".{extension}")).then_some(Self::Code))
     }
 
+    /// True if a file of this type is converted in a process of its own.
+    pub const fn is_converted(self) -> bool {
+        !matches!(self, Self::Markdown | Self::Text | Self::Code)
+    }
+
     /// The type in words.
     pub const fn name(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 //!
 //! The process is a program that calls [`serve`]. It gets the file on its standard input and no environment, and writes
 //! what it found as JSON. It limits itself before it reads: memory, processor time and files. The [`Converter`] waits
-//! for it at most a minute, takes a bounded answer, and kills it.
+//! for it only so long, takes a bounded answer, and kills it.
 
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -25,8 +25,8 @@ pub const COMMAND: &str = "_convert-file";
 /// Seconds of processor time that the conversion of one file may take.
 pub const PROCESSOR_SECONDS: u64 = 30;
 /// Files that are converted at the same time.
-const PARALLEL: usize = 2;
-/// How long the conversion of one file may take.
+pub const PARALLEL: usize = 2;
+/// How long the conversion of one file may take, unless it is set.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// MiB of memory that the conversion of one file may take.
 const MEMORY_MIB: u64 = 1024;
@@ -99,12 +99,20 @@ fn limit(seconds: u64) {
 pub struct Converter {
     program: PathBuf,
     permits: Semaphore,
+    patience: Duration,
 }
 
 impl Converter {
     /// A converter that starts `program`, which calls [`serve`] for the command [`COMMAND`].
     pub fn new(program: PathBuf) -> Self {
-        Self { program, permits: Semaphore::new(PARALLEL) }
+        Self { program, permits: Semaphore::new(PARALLEL), patience: PATIENCE }
+    }
+
+    /// Sets how long the conversion of one file may take. Default: a minute.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// What a file of this kind says. `path` gives its extension, and its title if nothing better is there.
@@ -122,8 +130,8 @@ impl Converter {
                 // The semaphore is never closed.
                 let _permit = self.permits.acquire().await;
                 let talk = self.talk(extension.to_ascii_lowercase(), bytes);
-                let late = |_| broken(format!("needs more than {} s", PATIENCE.as_secs()));
-                tokio::time::timeout(PATIENCE, talk).await.map_err(late)??
+                let late = |_| broken(format!("needs more than {} s", self.patience.as_secs()));
+                tokio::time::timeout(self.patience, talk).await.map_err(late)??
             }
         };
         let is_marked = |line: &str| line.trim().is_empty() || line.starts_with("<!-- ");

@@ -42,6 +42,10 @@ pub struct EmbeddingArgs {
         hide_default_value = true
     )]
     pub models_dir: String,
+    /// MiB of vectors that are kept in memory: about 400 bytes for each passage of the local model. A search that needs
+    /// more goes by words.
+    #[arg(long, env = "TREE_AGENT_VECTORS_MIB", value_name = "MIB", default_value = "512")]
+    pub vectors_mib: String,
 }
 
 /// [`EmbeddingArgs`], checked.
@@ -64,6 +68,11 @@ impl EmbeddingArgs {
             "" => user_data_folder().map(|data| data.join("models")),
             dir => Some(dir.into()),
         }
+    }
+
+    /// Bytes of vectors that are kept in memory. What is wrong is noted in `problems`.
+    pub fn vector_bytes(&self, problems: &mut Problems) -> usize {
+        (problems.number("TREE_AGENT_VECTORS_MIB", &self.vectors_mib, 1..=1 << 20) as usize) << 20
     }
 
     /// Checks the arguments; the key comes from the environment. A server is connected to as `connector` says. What is

@@ -1,20 +1,23 @@
 //! Gives passages their vectors in the background.
 
 use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::Embedder;
 
-/// Passages of one step. To find them, a store looks at all passages.
-const STEP: usize = 256;
-/// Vectors that are put together. What was not put when a process ends is made again.
+/// Texts that are taken together. What was not put when a process ends is made again, when it is held no longer.
 const BATCH: usize = 32;
+/// How long they are held: longer than a slow server takes.
+const HOLD: Duration = Duration::from_secs(120);
+/// How often all passages are looked at, for those that have vectors of another model only.
+const FIND: Duration = Duration::from_secs(3_600);
 /// How long the worker sleeps unless it is woken; another process may have written passages.
 const IDLE: Duration = Duration::from_secs(10);
 /// The shortest and the longest wait after a failure.
@@ -29,12 +32,51 @@ pub trait Passages: Send + Sync {
     /// What a text is found by.
     type Hash: Send;
 
-    /// Up to `limit` texts that have no vector of `model`, with their hashes.
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<(Self::Hash, String)>, StoreFailure>;
+    /// Looks for texts that have no vector of `model`.
+    async fn find(&self, model: &str) -> Result<(), StoreFailure>;
+
+    /// Takes up to `limit` texts that wait for a vector of `model`, with their hashes. Nobody else gets them while
+    /// they are held.
+    async fn take(
+        &self,
+        model: &str,
+        limit: usize,
+        hold: Duration,
+    ) -> Result<Vec<(Self::Hash, String)>, StoreFailure>;
 
     /// Keeps vectors of `model`. One that exists stays.
     async fn put_vectors(&self, model: &str, vectors: Vec<(Self::Hash, Vec<i8>)>)
     -> Result<(), StoreFailure>;
+}
+
+/// How fast texts get their vectors.
+#[derive(Debug, Default)]
+pub struct Pace(AtomicU64);
+
+impl Pace {
+    /// No text gets one now.
+    const NEVER: u64 = u64::MAX;
+    /// Before the first one.
+    const GUESS: Duration = Duration::from_millis(50);
+
+    /// How long so many texts will take; none while they get no vectors.
+    pub fn time_for(&self, texts: u64) -> Option<Duration> {
+        match self.0.load(Ordering::Relaxed) {
+            Self::NEVER => None,
+            0 => Some(Self::GUESS),
+            micros => Some(Duration::from_micros(micros)),
+        }
+        .map(|each| each.saturating_mul(u32::try_from(texts).unwrap_or(u32::MAX)))
+    }
+
+    fn took(&self, time: Duration, texts: usize) {
+        let each = time.as_micros() as u64 / texts as u64;
+        self.0.store(each.clamp(1, Self::NEVER - 1), Ordering::Relaxed);
+    }
+
+    fn stopped(&self) {
+        self.0.store(Self::NEVER, Ordering::Relaxed);
+    }
 }
 
 /// Makes vectors until every passage has one, sleeps until `wake` is notified or for ten seconds, and begins again;
@@ -43,17 +85,27 @@ pub async fn run<P: Passages>(
     passages: &P,
     embedder: &dyn Embedder,
     wake: &Notify,
+    pace: &Pace,
     ended: &CancellationToken,
 ) {
-    ended.run_until_cancelled(work(passages, embedder, wake)).await;
+    ended.run_until_cancelled(work(passages, embedder, wake, pace)).await;
 }
 
-async fn work<P: Passages>(passages: &P, embedder: &dyn Embedder, wake: &Notify) {
+async fn work<P: Passages>(passages: &P, embedder: &dyn Embedder, wake: &Notify, pace: &Pace) {
     let backoff =
         ExponentialBuilder::new().with_min_delay(WAITS.0).with_max_delay(WAITS.1).without_max_times();
     let mut outage = None;
+    let mut found: Option<Instant> = None;
+    let mut taken = Vec::new();
     loop {
-        match step(passages, embedder).await {
+        let done = async {
+            if found.is_none_or(|found| found.elapsed() >= FIND) {
+                passages.find(embedder.model()).await?;
+                found = Some(Instant::now());
+            }
+            step(passages, embedder, pace, &mut taken).await
+        };
+        match done.await {
             Ok(count) => {
                 if outage.take().is_some() {
                     tracing::info!(model = embedder.model(), "passages get vectors again");
@@ -64,6 +116,7 @@ async fn work<P: Passages>(passages: &P, embedder: &dyn Embedder, wake: &Notify)
                 }
             }
             Err(error) => {
+                pace.stopped();
                 let waits = outage.get_or_insert_with(|| {
                     tracing::warn!(model = embedder.model(), "passages get no vectors for now: {error}");
                     backoff.build()
@@ -74,16 +127,23 @@ async fn work<P: Passages>(passages: &P, embedder: &dyn Embedder, wake: &Notify)
     }
 }
 
-/// Gives vectors to some passages and returns their number.
-async fn step<P: Passages>(passages: &P, embedder: &dyn Embedder) -> Result<usize, StoreFailure> {
-    let mut texts = passages.unembedded(embedder.model(), STEP).await?;
-    let count = texts.len();
-    while !texts.is_empty() {
-        let rest = texts.split_off(texts.len().min(BATCH));
-        let (hashes, batch): (Vec<_>, Vec<_>) = texts.into_iter().unzip();
-        let vectors = embedder.embed(batch).await?;
-        passages.put_vectors(embedder.model(), hashes.into_iter().zip(vectors).collect()).await?;
-        texts = rest;
+/// Gives vectors to some passages and returns their number. After a failure those that were `taken` stay so.
+async fn step<P: Passages>(
+    passages: &P,
+    embedder: &dyn Embedder,
+    pace: &Pace,
+    taken: &mut Vec<(P::Hash, String)>,
+) -> Result<usize, StoreFailure> {
+    if taken.is_empty() {
+        *taken = passages.take(embedder.model(), BATCH, HOLD).await?;
+    }
+    let count = taken.len();
+    if count > 0 {
+        let begun = Instant::now();
+        let vectors = embedder.embed(taken.iter().map(|(_, text)| text.clone()).collect()).await?;
+        let made = taken.drain(..).map(|(hash, _)| hash).zip(vectors).collect();
+        passages.put_vectors(embedder.model(), made).await?;
+        pace.took(begun.elapsed(), count);
     }
     Ok(count)
 }

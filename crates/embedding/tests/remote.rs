@@ -63,6 +63,7 @@ async fn embedder(url: &str) -> Arc<dyn Embedder> {
         embeddings: url.into(),
         embeddings_model: "small@3".into(),
         models_dir: String::new(),
+        vectors_mib: "512".into(),
     };
     let mut problems = Problems::default();
     let settings = args.check(&Connector::default(), &mut problems);

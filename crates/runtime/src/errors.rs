@@ -4,6 +4,7 @@
 //! reach them as a broken stream. So what an error says is bounded, whatever it quotes.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -39,6 +40,13 @@ pub fn status(code: Code, reason: &str, message: impl Into<String>) -> Status {
     let message = message.into();
     let details = ErrorDetails::with_error_info(reason, DOMAIN, []);
     Status::with_error_details(code, bounded(&message, MESSAGE_BYTES), details)
+}
+
+/// `RESOURCE_EXHAUSTED`, with the time after which another try makes sense.
+pub fn exhausted(reason: &str, message: impl Into<String>, retry: Duration) -> Status {
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, []);
+    details.set_retry_info(Some(retry));
+    Status::with_error_details(Code::ResourceExhausted, bounded(&message.into(), MESSAGE_BYTES), details)
 }
 
 /// An error about one field: `ErrorInfo` and a `BadRequest` with the field.

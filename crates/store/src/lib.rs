@@ -1,5 +1,5 @@
-//! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`RunLists`], [`Documents`], [`Passages`], [`Projects`],
-//! [`Operations`]) and two adapters, [`postgres`] and [`embedded`] SQLite.
+//! The store: ports ([`EventLog`], [`Leases`], [`Runs`], [`RunLists`], [`Documents`], [`Passages`], [`Vectors`],
+//! [`Projects`], [`Operations`]) and two adapters, [`postgres`] and [`embedded`] SQLite.
 //!
 //! Text that Postgres cannot hold (the NUL character) is replaced by U+FFFD on its way into either adapter, so that
 //! no input can make a log unwritable and both stores hold the same.
@@ -20,6 +20,7 @@ mod types;
 
 pub use cells::Row;
 pub use error::StoreError;
+pub use logic::passages::text_hash;
 pub use ports::*;
 pub use text::clean as storable;
 

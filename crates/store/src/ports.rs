@@ -23,6 +23,7 @@ mod passages;
 mod projects;
 mod run_lists;
 mod sessions;
+mod vectors;
 
 pub use archives::{Archives, Partition, RunRecord, StoredDocument, StoredEdge};
 pub(crate) use commands::too_late;
@@ -32,7 +33,7 @@ pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Renewed, Term};
 pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
 pub use passages::{
-    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage, Unembedded,
+    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage,
 };
 pub(crate) use projects::USERS_NAMED;
 pub use projects::{
@@ -41,12 +42,23 @@ pub use projects::{
 pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
 pub(crate) use sessions::CHAIN;
 pub use sessions::Sessions;
+pub use vectors::{Unembedded, VectorMarks, Vectors};
 
 use crate::error::StoreError;
 
 /// A whole store. Services hold an `Arc<dyn Store>`.
 pub trait Store:
-    EventLog + Leases + Runs + Forks + RunLists + Documents + Passages + Sessions + Projects + Operations
+    EventLog
+    + Leases
+    + Runs
+    + Forks
+    + RunLists
+    + Documents
+    + Passages
+    + Vectors
+    + Sessions
+    + Projects
+    + Operations
 {
 }
 impl<T> Store for T where
@@ -57,6 +69,7 @@ impl<T> Store for T where
         + RunLists
         + Documents
         + Passages
+        + Vectors
         + Sessions
         + Projects
         + Operations
@@ -259,6 +272,17 @@ pub trait Runs: Send + Sync {
     /// The run that `user_id` created with `request_id`, also a deleted one; none for an empty one.
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError>;
 
+    /// What the runs of `user_id` have used, also deleted ones: how many were created since `minute`, and what those
+    /// used that were created since `day`. Those that come after `now`, which a clock has made that was ahead, count
+    /// only as live.
+    async fn used_by(
+        &self,
+        user_id: &str,
+        day: Timestamp,
+        minute: Timestamp,
+        now: Timestamp,
+    ) -> Result<UsedBy, StoreError>;
+
     /// The run, or [`StoreError::NotFound`]; also when it was [deleted](RunLists::delete_run).
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;
 
@@ -306,6 +330,19 @@ pub struct NewRun {
     pub documents: Vec<DocumentOp>,
     /// Their conversations.
     pub sessions: Vec<Session>,
+}
+
+/// What a user's runs have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsedBy {
+    /// Runs that have not ended.
+    pub live: u64,
+    /// Runs of the last minute.
+    pub new: u64,
+    /// Tokens of the last day's runs.
+    pub tokens: u64,
+    /// Millionths of a US dollar of the same.
+    pub cost_micros: u64,
 }
 
 /// How `create_run` ended.

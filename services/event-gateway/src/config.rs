@@ -11,6 +11,7 @@ use tree_agent_runtime::server::ServerConfig;
 
 use crate::auth::Authenticator;
 use crate::maxima::Maxima;
+use crate::quotas::Quotas;
 use crate::watch::WatchConfig;
 
 /// Everything that can be set.
@@ -24,6 +25,8 @@ pub struct Config {
     pub roles: RoleUrls,
     /// The most that a run may ask for.
     pub maxima: Maxima,
+    /// What one user may have.
+    pub quotas: Quotas,
     /// Whether runs keep prompts that do not say it.
     pub keep_prompts: bool,
     /// Checks callers' tokens; without it everybody may call.
@@ -32,6 +35,8 @@ pub struct Config {
     pub role_token: Option<RoleToken>,
     /// What makes vectors of passages; without it search goes by words alone.
     pub embedder: Option<Arc<dyn Embedder>>,
+    /// Bytes of vectors that are kept in memory, and that one search may need. Default 512 MiB.
+    pub vector_bytes: usize,
     /// The program that converts imported files: one that calls [`tree_agent_convert::worker::serve`]. This one unless
     /// it is set.
     pub converter: PathBuf,
@@ -48,10 +53,12 @@ impl Default for Config {
             server: ServerConfig::default(),
             roles: RoleUrls::default(),
             maxima: Maxima::default(),
+            quotas: Quotas::default(),
             keep_prompts: false,
             auth: None,
             role_token: None,
             embedder: None,
+            vector_bytes: 512 << 20,
             // Without it, every file that must be converted is skipped with this reason.
             converter: std::env::current_exe().unwrap_or_default(),
             health_check: Duration::from_secs(2),

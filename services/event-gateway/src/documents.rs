@@ -18,6 +18,7 @@ use tree_agent_retrieval::default_title;
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, DocumentVersion, PlacedDocument, Project, StoreError, storable};
 
+use crate::auth::Caller;
 use crate::errors;
 use crate::fields::{at_most, distinct, from_wire, id, now, optional};
 use crate::gateway::Gateway;
@@ -165,6 +166,7 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::SearchDocumentsRequest>,
     ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let mut context: RunContext =
@@ -188,7 +190,7 @@ impl DocumentService for Documents {
             limit: limit as usize,
             whole_within: whole_within.map(|seconds| Duration::from_secs(seconds.into())),
         };
-        let found = search(&self.0, asked).await.map_err(|e| errors::store(&e))?;
+        let found = search(&self.0, view.user(&caller), asked).await?;
         let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
             document: Some(summary_to_wire(&hit.document)),
             headings: hit.headings,
@@ -254,8 +256,9 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::ImportFileRequest>,
     ) -> Result<Response<pb::ImportFileResponse>, Status> {
+        let caller = Caller::of(request.extensions());
         let view = self.0.view(request.extensions()).await?;
-        self.import(&view, request.into_inner()).await.map(Response::new)
+        self.import(&view, view.user(&caller), request.into_inner()).await.map(Response::new)
     }
 
     async fn delete_document(

@@ -248,7 +248,11 @@ async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId
     drop(judged);
     gateway.require(&fork.spec).await?;
     let batch = pb::EventBatch { events: vec![fork.event.to_wire()] };
+    // Its budgets are those of the run: they change by its edits alone.
+    let (asked, mut budgets) = (pb::Budgets::default(), fork.spec.budgets.clone());
+    let turn = gateway.users.admit_run(&**store, &fork.spec.user_id, now(), &asked, &mut budgets).await?;
     let created = store.fork_run(fork).await.map_err(errors::conflict("request_id"))?;
+    drop(turn);
     Ok(gateway.announce(created, batch).await)
 }
 

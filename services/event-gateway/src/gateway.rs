@@ -25,11 +25,14 @@ use crate::maxima::Maxima;
 use crate::meaning::Meaning;
 use crate::models::Models;
 use crate::places::{Place, Places};
+use crate::quotas::Users;
 use crate::view::View;
 use crate::watch::{Board, Stalls, Until, WatchConfig, Watches};
 
 /// Runs that are replayed at the same time for previews and forks. The state of a large one takes much memory.
 const REPLAYS: usize = 4;
+/// How long the conversion of a file may take. Others wait for its place.
+const CONVERSION: Duration = Duration::from_secs(20);
 
 /// The state behind all services: what [`serve`](crate::serve) puts on the wire. Callers in the same process watch runs
 /// through it without a socket ([`messages_of_run`](crate::messages_of_run)).
@@ -49,6 +52,8 @@ pub struct Gateway {
     /// None without vectors.
     pub(crate) meaning: Option<Meaning>,
     pub(crate) maxima: Maxima,
+    /// What each user has and may have.
+    pub(crate) users: Users,
     pub(crate) keep_prompts: bool,
     pub(crate) watching: WatchConfig,
     /// How long a driver has to answer a command.
@@ -68,7 +73,8 @@ impl Gateway {
     ) -> Arc<Self> {
         let watching = config.watch.clone();
         let embedder = config.embedder.clone();
-        let meaning = embedder.map(|embedder| Meaning::start(embedder, store.clone(), done.clone()));
+        let meaning = embedder
+            .map(|embedder| Meaning::start(embedder, store.clone(), config.vector_bytes, done.clone()));
         Arc::new(Self {
             watches: Watches::new(store.clone(), fanout.clone(), watching.clone(), done.clone()),
             board: Board::new(store.clone(), fanout.clone(), watching.clone(), done),
@@ -76,9 +82,10 @@ impl Gateway {
             graphs: Graphs::new(store.clone()),
             replays: Places::new(REPLAYS),
             models: Models::new(&config.roles),
-            converter: Converter::new(config.converter.clone()),
+            converter: Converter::new(config.converter.clone()).patience(CONVERSION),
             meaning,
             maxima: config.maxima.clone(),
+            users: Users::new(&config.quotas),
             keep_prompts: config.keep_prompts,
             answer_within: config.answer_within,
             store,

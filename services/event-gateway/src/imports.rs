@@ -1,36 +1,73 @@
 //! `ImportFile`: a file of any type, as the documents that `tree-agent import` makes of it.
 
+use std::convert::Infallible;
 use std::path::Path;
-use std::time::Duration;
 
-use http::Response;
+use http::{HeaderMap, Request, Response, header};
+use tonic::body::Body;
 use tonic::{Code, Status};
+use tower::{Service, ServiceExt};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::{nfc, nfd};
 use tree_agent_contract::{DocumentId, DocumentImport, DocumentKind, DocumentSummary, ProjectId, limits};
 use tree_agent_convert::{Kind, Part, by_name, file_hash, fingerprint, sha256, split};
 use tree_agent_proto::v1 as pb;
-use tree_agent_runtime::errors::{invalid, invalid_field, status};
+use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, StoreError, storable};
 
+use crate::auth::Caller;
 use crate::documents::{Documents, Source, check_path};
 use crate::errors;
 use crate::fields::id;
+use crate::shares::Shares;
 use crate::summaries::{summary, summary_to_wire};
 use crate::view::View;
 
 /// The path of the call.
 pub(crate) const IMPORT_FILE: &str = "/treeagent.v1.DocumentService/ImportFile";
+/// The other call that carries a document.
+const CREATE_DOCUMENT: &str = "/treeagent.v1.DocumentService/CreateDocument";
 /// The name of the import to which all of these files belong.
 const SOURCE: &str = "upload";
-/// How long a file may wait for others and be converted. A conversion alone takes at most a minute.
-const WITHIN: Duration = Duration::from_secs(120);
+
+/// Passes a request on. One that carries a document waits for room before its body is read.
+pub(crate) async fn admitted<S>(
+    imports: Shares,
+    services: S,
+    request: Request<Body>,
+) -> Result<Response<Body>, Infallible>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    let share = match [IMPORT_FILE, CREATE_DOCUMENT].contains(&request.uri().path()) {
+        true => {
+            let caller = Caller::of(request.extensions());
+            let user = caller.works_for.map_or(caller.user_id, |run| run.to_string());
+            match imports.take(&user, body_bytes(request.headers())).await {
+                Ok(share) => Some(share),
+                Err(status) => return Ok(status.into_http()),
+            }
+        }
+        false => None,
+    };
+    let response = services.oneshot(request).await;
+    drop(share);
+    response
+}
+
+/// The bytes that a request announces; the most that it may have if it does not.
+fn body_bytes(headers: &HeaderMap) -> u64 {
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let most = limits::DOCUMENT_REQUEST_BYTES as u64;
+    announced.map_or(most, |announced: u64| announced.min(most))
+}
 
 impl Documents {
     /// Imports one file by the rules of `tree-agent import`.
     pub(crate) async fn import(
         &self,
         view: &View,
+        user: &str,
         request: pb::ImportFileRequest,
     ) -> Result<pb::ImportFileResponse, Status> {
         let pb::ImportFileRequest { project_id, path, content } = request;
@@ -60,8 +97,13 @@ impl Documents {
                 of_file.into_iter().map(summary_to_wire).collect(),
             ));
         }
-        let converting = tokio::time::timeout(WITHIN, self.0.converter.convert(&path, kind, content));
-        let converted = match converting.await.map_err(|_| busy())? {
+        let place = match kind.is_converted() {
+            true => Some(self.0.users.conversions.take(user, 1).await?),
+            false => None,
+        };
+        let converted = self.0.converter.convert(&path, kind, content).await;
+        drop(place);
+        let converted = match converted {
             Ok(converted) => converted,
             Err(fault) => return Ok(skipped(fault.why)),
         };
@@ -138,11 +180,6 @@ fn done(outcome: pb::ImportOutcome, documents: Vec<pb::DocumentSummary>) -> pb::
 
 fn skipped(reason: String) -> pb::ImportFileResponse {
     pb::ImportFileResponse { outcome: pb::ImportOutcome::Skipped.into(), documents: Vec::new(), reason }
-}
-
-fn busy() -> Status {
-    let text = "other files are being converted; send this one again";
-    status(Code::Unavailable, "CONVERTER_BUSY", text)
 }
 
 /// Names the field of a file that is too large, and the remedy.

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Parser;
 use tree_agent_convert::worker;
 use tree_agent_embedding::{EmbeddingArgs, from_settings};
-use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, MaximaArgs, WatchConfig, serve};
+use tree_agent_event_gateway::{AuthArgs, Config, DEFAULT_PORT, MaximaArgs, QuotaArgs, WatchConfig, serve};
 use tree_agent_fanout::ConnectOptions;
 use tree_agent_runtime::channel::ConnectArgs;
 use tree_agent_runtime::config::{ListenArgs, LogArgs, Problems, RolesArgs, StorageArgs};
@@ -62,6 +62,8 @@ struct Args {
     #[command(flatten)]
     maxima: MaximaArgs,
     #[command(flatten)]
+    quotas: QuotaArgs,
+    #[command(flatten)]
     auth: AuthArgs,
 }
 
@@ -77,6 +79,7 @@ impl Args {
             server: self.listen.server(problems),
             roles: self.roles.check(connector, problems),
             maxima: self.maxima.check(problems),
+            quotas: self.quotas.check(problems),
             auth: self.auth.check(problems),
             role_token: Some(role_token),
             ..Config::default()
@@ -97,7 +100,8 @@ async fn start() -> anyhow::Result<()> {
     let args = Args::parse();
     let ((mut config, embedding, storage), startup) =
         configure("event-gateway", &args.listen, &args.log, &args.connect, DEFAULT_PORT, |problems| {
-            let config = args.config(problems);
+            let mut config = args.config(problems);
+            config.vector_bytes = args.embedding.vector_bytes(problems);
             let embedding = args.embedding.check(&config.roles.connector, problems);
             (config, embedding, args.storage.check(problems))
         })?;

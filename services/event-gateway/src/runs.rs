@@ -11,8 +11,7 @@ use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::language::LANGUAGES;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig,
-    Strategy, limits,
+    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_frontmatter::Schema;
@@ -90,6 +89,7 @@ impl RunService for Runs {
         let accepted = copies::accepted(store, &caller.user_id, &request_id).await?;
         let mut request = copies::completed(store, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
+        let mut turn = None;
         let spec = match accepted {
             Some(accepted) => {
                 let mut spec = spec(copies::as_accepted(request, &accepted), caller.user_id, None)?;
@@ -99,13 +99,15 @@ impl RunService for Runs {
             }
             None => {
                 request.keep_prompts.get_or_insert(self.0.keep_prompts);
-                let verify = request.verify;
+                let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
                 let mut spec = spec(request, caller.user_id, Some(&self.0.maxima))?;
                 self.0.require(&spec).await?;
                 if let Some(review) = &mut spec.review {
                     review.per_call = self.0.models.describe(&spec.model, MODEL_PATIENCE).await.per_call;
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
+                let (user, budgets) = (&spec.user_id, &mut spec.budgets);
+                turn = self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
                 spec
             }
         };
@@ -123,6 +125,7 @@ impl RunService for Runs {
             sessions: started.sessions,
         };
         let created = self.0.store.create_run(run).await.map_err(errors::conflict("request_id"))?;
+        drop(turn);
         // Persisted; now tell.
         let run_id = self.0.announce(created, batch).await;
         if telemetry::exporting() {

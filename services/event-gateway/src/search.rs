@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use tonic::Status;
 use tree_agent_contract::{RunContext, SearchHit, SearchResults};
 use tree_agent_retrieval::{Passage, Query, fuse, rank};
 use tree_agent_store::{PassageId, PassageQuery, StoreError, StoredPassage};
 
+use crate::errors;
 use crate::gateway::Gateway;
 use crate::meaning::Meant;
 
@@ -20,25 +22,35 @@ pub(crate) struct Asked {
     pub(crate) path_prefix: String,
     /// Hits at the most.
     pub(crate) limit: usize,
-    /// If set, the order is by meaning only if all passages have vectors within that time.
+    /// How long to wait for vectors, if they can be expected within that time.
     pub(crate) whole_within: Option<Duration>,
 }
 
-/// The best passages for what is `asked`.
-pub(crate) async fn search(gateway: &Gateway, asked: Asked) -> Result<SearchResults, StoreError> {
-    let Asked { query: text, context, path_prefix, limit, whole_within } = asked;
+/// The best passages for what is `asked` by or for a user.
+pub(crate) async fn search(gateway: &Gateway, user: &str, asked: Asked) -> Result<SearchResults, Status> {
+    if let (Some(meaning), Some(within)) = (&gateway.meaning, asked.whole_within) {
+        meaning.wait(within).await.map_err(errors::store)?;
+    }
+    let _place = gateway.users.searches.take(user, 1).await?;
+    found(gateway, asked).await.map_err(errors::store)
+}
+
+async fn found(gateway: &Gateway, asked: Asked) -> Result<SearchResults, StoreError> {
+    let Asked { query: text, context, path_prefix, limit, .. } = asked;
     let query = Query::new(&text);
     // Signs alone mean nothing.
     let text = if query.clauses.is_empty() { "" } else { &text };
-    let meant = match &gateway.meaning {
-        Some(meaning) => meaning.order(text, &context, &path_prefix, whole_within).await?,
-        None => Meant::default(),
-    };
-    let wanted = PassageQuery { query: query.clone(), context, path_prefix };
+    let wanted =
+        PassageQuery { query: query.clone(), context: context.clone(), path_prefix: path_prefix.clone() };
     let found = gateway.store.find_passages(wanted).await?;
     let candidates: Vec<Passage<'_>> = found.passages.iter().map(StoredPassage::ranked).collect();
     let ranked = rank(&query, &candidates, &found.counts);
-    let by_words: Vec<PassageId> = ranked.iter().map(|ranked| found.passages[ranked.index].id).collect();
+    let best: Vec<&StoredPassage> = ranked.iter().map(|ranked| &found.passages[ranked.index]).collect();
+    let by_words: Vec<PassageId> = best.iter().map(|passage| passage.id).collect();
+    let meant = match &gateway.meaning {
+        Some(meaning) => meaning.order(text, &context, &path_prefix, &best).await?,
+        None => Meant::default(),
+    };
     let (vectors, mut similar) = (meant.order.is_some(), meant.order.unwrap_or_default());
     // The same text may stand in several documents. Their ids differ from store to store, their paths do not.
     let places: HashMap<PassageId, usize> = by_words.iter().copied().zip(0..).collect();

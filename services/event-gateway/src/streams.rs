@@ -37,7 +37,10 @@ pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, request, async |request, until| run(&gateway, request, until).await).await
+    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
+        run(&gateway, request, until).await
+    })
+    .await
 }
 
 /// Handles one call of `WatchRuns`.
@@ -45,7 +48,10 @@ pub(crate) async fn watch_runs(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, request, async |request, until| runs(&gateway, request, until).await).await
+    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
+        runs(&gateway, request, until).await
+    })
+    .await
 }
 
 /// Handles one call of `WatchDocument`.
@@ -53,7 +59,10 @@ pub(crate) async fn watch_document(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, request, async |request, until| document(&gateway, request, until).await).await
+    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
+        document(&gateway, request, until).await
+    })
+    .await
 }
 
 /// `WatchRun` for a caller in the same process, as framed bytes: each message is a `WatchRunResponse` behind gRPC's

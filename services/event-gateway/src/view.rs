@@ -6,7 +6,7 @@
 use http::Extensions;
 use tonic::{Code, Status};
 use tree_agent_contract::project::CREATE_DOCUMENT;
-use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId};
+use tree_agent_contract::{DocumentId, ProjectId, RunContext, RunId, RunSpec};
 use tree_agent_runtime::errors::status;
 use tree_agent_store::{PlacedDocument, Project, Projects, Store, StoreError};
 
@@ -26,6 +26,8 @@ pub(crate) enum View {
         context: RunContext,
         /// It may change no project.
         read_only: bool,
+        /// Whose run it is.
+        user_id: String,
     },
 }
 
@@ -38,13 +40,22 @@ impl View {
         let Some(id) = Caller::of(extensions).works_for else { return Ok(Self::Everything) };
         match store.run(id).await {
             Ok(run) if !run.status.is_final() => {
-                Ok(Self::Run { id, context: run.spec.context, read_only: run.spec.read_only })
+                let RunSpec { context, read_only, user_id, .. } = run.spec;
+                Ok(Self::Run { id, context, read_only, user_id })
             }
             Ok(_) | Err(StoreError::NotFound { .. }) => {
                 let text = "roles may call only while their run is live";
                 Err(status(Code::PermissionDenied, "RUN_NOT_LIVE", text))
             }
             Err(error) => Err(errors::store(error)),
+        }
+    }
+
+    /// Whose limits count: the caller's, or those of whoever started the run.
+    pub(crate) fn user<'a>(&'a self, caller: &'a Caller) -> &'a str {
+        match self {
+            Self::Everything => &caller.user_id,
+            Self::Run { user_id, .. } => user_id,
         }
     }
 
@@ -118,7 +129,7 @@ impl View {
     /// # Errors
     /// `FAILED_PRECONDITION` if the run is read-only, or if a project of its context or `project` itself forbids it.
     pub(crate) async fn writer(&self, store: &dyn Store, project: &Project) -> Result<Option<RunId>, Status> {
-        let Self::Run { id, context, read_only } = self else { return Ok(None) };
+        let Self::Run { id, context, read_only, .. } = self else { return Ok(None) };
         if *read_only {
             let text = "the run is read-only; it writes its own documents only";
             return Err(status(Code::FailedPrecondition, "RUN_READ_ONLY", text));

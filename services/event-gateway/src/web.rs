@@ -19,7 +19,7 @@ use crate::auth::{Admission, Guard};
 use crate::compression;
 use crate::connect;
 use crate::gateway::Gateway;
-use crate::imports::{IMPORT_FILE, explain_size};
+use crate::imports::{IMPORT_FILE, admitted, explain_size};
 use crate::streams::{
     WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, is_watch, watch_document, watch_run, watch_runs,
 };
@@ -68,15 +68,21 @@ pub(crate) fn router(
     admission: Admission,
     origins: &Origins,
 ) -> Routes {
-    let stalls = gateway.stalls.clone();
+    let (stalls, imports) = (gateway.stalls.clone(), gateway.users.imports.clone());
     let watch = Router::new()
         .route(WATCH_RUN, post(watch_run))
         .route(WATCH_RUNS, post(watch_runs))
         .route(WATCH_DOCUMENT, post(watch_document))
         .with_state(gateway);
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
-    let web = GrpcWebLayer::new().layer(Guard::new(services.clone(), admission.clone()));
-    let connect = tower::service_fn(move |request| connect::call(services.clone(), request));
+    let (behind, room) = (services.clone(), imports.clone());
+    let grpc = tower::service_fn(move |request| admitted(room.clone(), behind.clone(), request));
+    let web = GrpcWebLayer::new().layer(Guard::new(grpc, admission.clone()));
+    let connect = tower::service_fn(move |request| {
+        let services = services.clone();
+        let call = tower::service_fn(move |request| connect::call(services.clone(), request));
+        admitted(imports.clone(), call, request)
+    });
     let connect = Guard::new(connect, admission);
     let calls = tower::service_fn(move |request: Request<Body>| {
         let (connect, web, stalls) = (connect.clone(), web.clone(), stalls.clone());

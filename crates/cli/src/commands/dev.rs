@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use serde::Serialize;
-use tree_agent_event_gateway::{AuthArgs, MaximaArgs};
+use tree_agent_event_gateway::{AuthArgs, MaximaArgs, QuotaArgs};
 use tree_agent_model::Switch;
 use tree_agent_runtime::channel::Connector;
 use tree_agent_runtime::server::ServerArgs;
@@ -42,6 +42,8 @@ pub(crate) struct Dev {
     #[command(flatten)]
     maxima: MaximaArgs,
     #[command(flatten)]
+    quotas: QuotaArgs,
+    #[command(flatten)]
     auth: AuthArgs,
     #[command(flatten)]
     server: ServerArgs,
@@ -64,6 +66,7 @@ impl Dev {
         let data_dir = self.embedded.data_dir()?;
         let access = Access {
             maxima: Some(self.maxima.clone()),
+            quotas: Some(self.quotas.clone()),
             keep_prompts: true,
             auth: self.auth.clone(),
             server: self.server.clone(),

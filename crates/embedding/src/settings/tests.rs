@@ -1,7 +1,12 @@
 use super::*;
 
 fn args(mode: &str, model: &str) -> EmbeddingArgs {
-    EmbeddingArgs { embeddings: mode.into(), embeddings_model: model.into(), models_dir: String::new() }
+    EmbeddingArgs {
+        embeddings: mode.into(),
+        embeddings_model: model.into(),
+        models_dir: String::new(),
+        vectors_mib: "512".into(),
+    }
 }
 
 fn problems(args: &EmbeddingArgs, key: Option<&str>) -> String {

@@ -28,7 +28,17 @@ impl Store {
 impl Passages for Store {
     type Hash = usize;
 
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<(usize, String)>, StoreFailure> {
+    async fn find(&self, model: &str) -> Result<(), StoreFailure> {
+        assert_eq!(model, "lengths");
+        Ok(())
+    }
+
+    async fn take(
+        &self,
+        model: &str,
+        limit: usize,
+        _: Duration,
+    ) -> Result<Vec<(usize, String)>, StoreFailure> {
         assert_eq!(model, "lengths");
         let texts = self.texts.lock().unwrap();
         let without = texts.iter().filter(|(_, vector)| vector.is_none());
@@ -75,6 +85,7 @@ struct Working {
     store: Arc<Store>,
     embedder: Arc<Lengths>,
     wake: Arc<Notify>,
+    pace: Arc<Pace>,
     ended: CancellationToken,
     task: tokio::task::JoinHandle<()>,
 }
@@ -83,12 +94,14 @@ fn start(texts: usize, failures: usize) -> Working {
     let store = Arc::new(Store::default());
     store.add(0..texts);
     let embedder = Arc::new(Lengths { failures: failures.into(), asked: 0.into() });
-    let (wake, ended) = (Arc::new(Notify::new()), CancellationToken::new());
+    let (wake, pace) = (Arc::new(Notify::new()), Arc::new(Pace::default()));
+    let ended = CancellationToken::new();
     let task = {
-        let (store, embedder, wake, ended) = (store.clone(), embedder.clone(), wake.clone(), ended.clone());
-        tokio::spawn(async move { run(&*store, &*embedder, &wake, &ended).await })
+        let (store, embedder, wake) = (store.clone(), embedder.clone(), wake.clone());
+        let (pace, ended) = (pace.clone(), ended.clone());
+        tokio::spawn(async move { run(&*store, &*embedder, &wake, &pace, &ended).await })
     };
-    Working { store, embedder, wake, ended, task }
+    Working { store, embedder, wake, pace, ended, task }
 }
 
 impl Working {
@@ -144,7 +157,9 @@ async fn an_embedder_that_is_down_is_asked_ever_less_often_and_again_in_the_end(
 #[tokio::test(start_paused = true)]
 async fn the_worker_ends_in_the_middle_of_an_outage() {
     let working = start(1, usize::MAX);
+    assert!(working.pace.time_for(1).is_some(), "nothing has failed yet");
     sleep(Duration::from_secs(100)).await;
+    assert_eq!(working.pace.time_for(1), None);
     let began = Instant::now();
     let store = working.store.clone();
     working.end().await;

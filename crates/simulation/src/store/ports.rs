@@ -202,6 +202,32 @@ impl Runs for SimStore {
         .await
     }
 
+    async fn used_by(
+        &self,
+        user_id: &str,
+        day: Timestamp,
+        minute: Timestamp,
+        now: Timestamp,
+    ) -> Result<UsedBy, StoreError> {
+        let user_id = user_id.to_owned();
+        self.call("used_by", &[], move |model, _| {
+            let mut used = UsedBy::default();
+            for id in model.runs.keys() {
+                let run = model.summary(*id)?;
+                if run.spec.user_id == user_id {
+                    used.live += u64::from(!run.status.is_final());
+                    if run.created_at > day && run.created_at <= now {
+                        used.new += u64::from(run.created_at > minute);
+                        used.tokens += run.usage.tokens();
+                        used.cost_micros += run.usage.cost_micros;
+                    }
+                }
+            }
+            Ok(used)
+        })
+        .await
+    }
+
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.call("run", &[], move |model, _| model.summary(run)).await
     }
@@ -355,7 +381,27 @@ impl Passages for SimStore {
         Err(absent("search"))
     }
 
-    async fn unembedded(&self, _: &str, _: usize) -> Result<Vec<Unembedded>, StoreError> {
+    async fn check_passages(
+        &self,
+        _: Option<DocumentId>,
+        _: usize,
+        _: bool,
+    ) -> Result<CheckedPassages, StoreError> {
+        Err(absent("search"))
+    }
+}
+
+#[async_trait]
+impl Vectors for SimStore {
+    async fn find_unembedded(&self, _: &str) -> Result<u64, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn take_unembedded(&self, _: &str, _: usize, _: Duration) -> Result<Vec<Unembedded>, StoreError> {
+        Err(absent("search"))
+    }
+
+    async fn count_unembedded(&self) -> Result<u64, StoreError> {
         Err(absent("search"))
     }
 
@@ -363,12 +409,17 @@ impl Passages for SimStore {
         Err(absent("search"))
     }
 
+    async fn vector_marks(&self, _: &str, _: &RunContext) -> Result<VectorMarks, StoreError> {
+        Err(absent("search"))
+    }
+
     async fn vectors(
         &self,
         _: &str,
-        _: &RunContext,
-        _: &str,
-    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
+        _: ProjectId,
+        _: Option<PassageId>,
+        _: usize,
+    ) -> Result<Vec<(PassageId, Option<Vec<i8>>)>, StoreError> {
         Err(absent("search"))
     }
 
@@ -376,12 +427,7 @@ impl Passages for SimStore {
         Err(absent("search"))
     }
 
-    async fn check_passages(
-        &self,
-        _: Option<DocumentId>,
-        _: usize,
-        _: bool,
-    ) -> Result<CheckedPassages, StoreError> {
+    async fn documents_below(&self, _: &RunContext, _: &str) -> Result<Vec<DocumentId>, StoreError> {
         Err(absent("search"))
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::by_id::{self, SHOWN};
 use super::rows::{SUMMARY, document_summary, limit, page};
 use super::sql::{Backend, Db, Filter, Record};
-use super::{forks, inherited, passages};
+use super::{forks, inherited, passages, vectors};
 use crate::error::StoreError;
 use crate::ports::{
     ChangedDocuments, DocumentQuery, DocumentTail, DocumentVersion, Documents, Page, PlacedDocument,
@@ -258,7 +258,7 @@ async fn delete_source<D: Db>(
     let sql = format!("DELETE FROM onto_sources WHERE id = $1 AND ({source} = $2 OR $2 IS NULL) RETURNING 1");
     let hashes = passages::hashes(db, id).await?;
     if db.row(&sql, &[&id.0, &import]).await?.is_some() {
-        passages::forget_vectors(db, hashes).await?;
+        vectors::forget(db, hashes).await?;
         return Ok(true);
     }
     let known = db.row("SELECT 1 FROM onto_sources WHERE id = $1", &[&id.0]).await?;

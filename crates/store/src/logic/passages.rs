@@ -15,9 +15,10 @@ use super::by_id;
 use super::documents::{SOURCE, below, reached_by};
 use super::rows::{document_summary, limit};
 use super::sql::{Backend, Db, Filter, Record};
+use super::vectors;
 use crate::error::StoreError;
 use crate::ports::{
-    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage, Unembedded,
+    CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage,
 };
 use crate::schema::Dialect;
 use crate::types::{List, json};
@@ -31,36 +32,6 @@ impl<S: Backend> Passages for S {
     async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError> {
         let ids = ids.to_vec();
         self.with(move |db| Box::pin(named(db, ids))).await
-    }
-
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError> {
-        let model = model.to_owned();
-        self.with(move |db| Box::pin(unembedded(db, model, limit))).await
-    }
-
-    async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError> {
-        let model = model.to_owned();
-        self.transaction(move |db| Box::pin(put_vectors(db, model, vectors))).await
-    }
-
-    async fn vectors(
-        &self,
-        model: &str,
-        context: &RunContext,
-        path_prefix: &str,
-    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
-        let (model, place) = (model.to_owned(), Place::new(context, path_prefix));
-        self.with(move |db| Box::pin(vectors(db, model, place))).await
-    }
-
-    async fn embedded(
-        &self,
-        model: &str,
-        context: &RunContext,
-        path_prefix: &str,
-    ) -> Result<u64, StoreError> {
-        let (model, place) = (model.to_owned(), Place::new(context, path_prefix));
-        self.with(move |db| Box::pin(embedded(db, model, place))).await
     }
 
     async fn check_passages(
@@ -102,7 +73,7 @@ pub(super) fn of(path: &str, title: &str, body: &str) -> Vec<NewPassage> {
             start_byte: offset as u64,
             kind: piece.kind.as_str(),
             head: head.to_owned(),
-            hash: hash(&passage.embedded()),
+            hash: text_hash(&passage.embedded()),
             body: text.to_owned(),
             terms: passage.terms(),
             headings: piece.headings,
@@ -112,7 +83,7 @@ pub(super) fn of(path: &str, title: &str, body: &str) -> Vec<NewPassage> {
 }
 
 /// Names a text: the first half of its SHA-256.
-fn hash(text: &str) -> Uuid {
+pub fn text_hash(text: &str) -> Uuid {
     let mut half = [0; 16];
     half.copy_from_slice(&Sha256::digest(text)[..16]);
     Uuid::from_bytes(half)
@@ -149,7 +120,8 @@ pub(super) async fn replace<D: Db>(
             db.run(sql, &[&document.0, &words]).await?;
         }
     }
-    forget_vectors(db, old).await
+    vectors::wait(db, document).await?;
+    vectors::forget(db, old).await
 }
 
 /// Terms as the full-text index takes them: words with their places. They have letters and digits only.
@@ -184,36 +156,19 @@ pub(super) async fn hashes<D: Db>(db: &mut D, document: DocumentId) -> Result<Ve
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Removes those of the vectors whose texts are gone.
-pub(super) async fn forget_vectors<D: Db>(db: &mut D, hashes: Vec<Uuid>) -> Result<(), StoreError> {
-    if hashes.is_empty() {
-        return Ok(());
-    }
-    let sql = format!("{ORPHANS} AND {}", D::DIALECT.any_id("hash", "$1"));
-    db.run(&sql, &[&List(hashes)]).await
-}
-
-/// Removes all vectors whose texts are gone.
-pub(super) async fn forget_all_vectors<D: Db>(db: &mut D) -> Result<(), StoreError> {
-    db.run(ORPHANS, &[]).await
-}
-
-const ORPHANS: &str = "DELETE FROM onto_vectors WHERE \
-                       NOT EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = onto_vectors.hash)";
-
 /// Where passages are looked for.
-struct Place {
+pub(super) struct Place {
     context: RunContext,
     path_prefix: String,
 }
 
 impl Place {
-    fn new(context: &RunContext, path_prefix: &str) -> Self {
+    pub(super) fn new(context: &RunContext, path_prefix: &str) -> Self {
         Self { context: context.clone(), path_prefix: path_prefix.to_owned() }
     }
 
     /// Adds the conditions for `onto_passages p`, and returns what is joined with it for them.
-    fn narrow(&self, filter: &mut Filter, dialect: Dialect) -> &'static str {
+    pub(super) fn narrow(&self, filter: &mut Filter, dialect: Dialect) -> &'static str {
         filter.add("TRUE");
         reached_by(filter, dialect, "p.project_id", &self.context);
         below(filter, &self.path_prefix);
@@ -303,7 +258,7 @@ fn held(dialect: Dialect, place: &Place, clauses: &[Clause]) -> (String, Filter)
     (sql, filter)
 }
 
-fn passage_id(row: &impl Record) -> Result<PassageId, StoreError> {
+pub(super) fn passage_id(row: &impl Record) -> Result<PassageId, StoreError> {
     Ok(PassageId { document: DocumentId(row.get(0)?), ordinal: row.get::<i32>(1)?.cast_unsigned() })
 }
 
@@ -324,7 +279,7 @@ async fn named<D: Db>(db: &mut D, ids: Vec<PassageId>) -> Result<Vec<StoredPassa
 }
 
 /// The columns of [`SOURCE`], then those of the passage.
-fn stored(row: &impl Record) -> Result<StoredPassage, StoreError> {
+pub(super) fn stored(row: &impl Record) -> Result<StoredPassage, StoreError> {
     let document = document_summary(row)?;
     let id = PassageId { document: document.id, ordinal: row.get::<i32>(10)?.cast_unsigned() };
     let what = || format!("passage {} of document {}", id.ordinal, id.document);
@@ -334,67 +289,6 @@ fn stored(row: &impl Record) -> Result<StoredPassage, StoreError> {
     let headings = row.json(13, what)?;
     let (offset, text, head) = (row.number(11)?, row.get(14)?, row.get(15)?);
     Ok(StoredPassage { id, document, headings, kind, head, offset, text })
-}
-
-async fn unembedded<D: Db>(db: &mut D, model: String, max: usize) -> Result<Vec<Unembedded>, StoreError> {
-    let sql = format!(
-        "SELECT {SOURCE}, p.ordinal, p.start_byte, p.kind, p.headings, p.body, p.head, p.hash FROM \
-         (SELECT document_id, ordinal FROM (SELECT p.document_id, p.ordinal, \
-         row_number() OVER (PARTITION BY p.hash ORDER BY p.document_id, p.ordinal) AS place FROM onto_passages p \
-         WHERE NOT EXISTS (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash AND v.model = $1)) n \
-         WHERE place = 1 ORDER BY document_id, ordinal LIMIT $2) w \
-         JOIN onto_passages p ON p.document_id = w.document_id AND p.ordinal = w.ordinal \
-         JOIN onto_sources d ON d.id = p.document_id ORDER BY p.document_id, p.ordinal"
-    );
-    let rows = db.rows(&sql, &[&model, &limit(max)]).await?;
-    rows.iter()
-        .map(|row| Ok(Unembedded { hash: row.get(16)?, text: stored(row)?.ranked().embedded() }))
-        .collect()
-}
-
-async fn put_vectors<D: Db>(
-    db: &mut D,
-    model: String,
-    vectors: Vec<(Uuid, Vec<i8>)>,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO onto_vectors (hash, model, vector) SELECT $1, $2, $3 \
-               WHERE EXISTS (SELECT 1 FROM onto_passages p WHERE p.hash = $1) \
-               ON CONFLICT (hash, model) DO UPDATE SET vector = EXCLUDED.vector";
-    for (hash, vector) in vectors {
-        let bytes: Vec<u8> = vector.into_iter().map(i8::cast_unsigned).collect();
-        db.run(sql, &[&hash, &model, &bytes]).await?;
-    }
-    Ok(())
-}
-
-/// Passages with a vector of the model, which is the first parameter.
-fn with_vectors(dialect: Dialect, model: String, place: &Place) -> (String, Filter) {
-    let mut filter = Filter::default();
-    let model = filter.param(model);
-    let joined = place.narrow(&mut filter, dialect);
-    let sql = format!(
-        "FROM onto_passages p JOIN onto_vectors v ON v.hash = p.hash AND v.model = {model}{joined} WHERE {}",
-        filter.sql()
-    );
-    (sql, filter)
-}
-
-async fn vectors<D: Db>(
-    db: &mut D,
-    model: String,
-    place: Place,
-) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
-    let (from, filter) = with_vectors(D::DIALECT, model, &place);
-    let sql = format!("SELECT p.document_id, p.ordinal, v.vector {from} ORDER BY p.document_id, p.ordinal");
-    let rows = db.rows(&sql, &filter.params()).await?;
-    let signed = |bytes: Vec<u8>| bytes.into_iter().map(u8::cast_signed).collect();
-    rows.iter().map(|row| Ok((passage_id(row)?, signed(row.get(2)?)))).collect()
-}
-
-async fn embedded<D: Db>(db: &mut D, model: String, place: Place) -> Result<u64, StoreError> {
-    let (from, filter) = with_vectors(D::DIALECT, model, &place);
-    let row = db.row(&format!("SELECT count(*) {from}"), &filter.params()).await?;
-    row.map_or(Ok(0), |row| row.number(0))
 }
 
 /// The title of a document that was given none, as versions before 0.3.0 found it: also in comments of code.

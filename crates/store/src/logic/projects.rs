@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use tree_agent_contract::{ProjectId, ProjectStatus};
 
-use super::passages;
 use super::rows::{page, project, run_ids};
 use super::sql::{Backend, Db, Filter};
+use super::vectors;
 use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{
@@ -137,7 +137,7 @@ async fn delete<D: Db>(db: &mut D, id: ProjectId, force: bool) -> Result<Project
     ] {
         db.run(sql, &[&id.0]).await?;
     }
-    passages::forget_all_vectors(db).await?;
+    vectors::forget_all(db).await?;
     let gone = db.row("DELETE FROM onto_projects WHERE id = $1 RETURNING id", &[&id.0]).await?;
     gone.map(|_| ProjectDeletion::Deleted).ok_or_else(|| StoreError::not_found("project", id))
 }

@@ -1,18 +1,19 @@
 //! Runs and their inbox.
 
 use async_trait::async_trait;
-use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, RunSummary};
+use tree_agent_contract::{Command, NodeId, Reply, RunId, RunSpec, RunSummary, Timestamp};
 
 use super::forks;
 use super::new_run::{NewRow, existing, of_request};
 use super::rows::{node, run_summary};
 use super::sql::{Backend, Db, Record, parse};
+use crate::LIVE;
 use crate::batch::{self, FirstAppend};
 use crate::error::StoreError;
-use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent};
+use crate::ports::{Answer, Created, NewRun, PendingCommand, Runs, Sent, UsedBy};
 use crate::schema::Dialect;
 use crate::text::clean;
-use crate::types::{Json, json};
+use crate::types::{Json, Time, json};
 
 /// The columns of a [run](run_summary). The texts of a search are left out.
 pub(crate) fn summary(dialect: Dialect) -> String {
@@ -43,6 +44,17 @@ impl<S: Backend> Runs for S {
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
         let (user_id, request_id) = (user_id.to_owned(), request_id.to_owned());
         self.with(move |db| Box::pin(async move { of_request(db, &user_id, &request_id).await })).await
+    }
+
+    async fn used_by(
+        &self,
+        user_id: &str,
+        day: Timestamp,
+        minute: Timestamp,
+        now: Timestamp,
+    ) -> Result<UsedBy, StoreError> {
+        let user_id = user_id.to_owned();
+        self.with(move |db| Box::pin(used_by(db, user_id, day, minute, now))).await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
@@ -109,6 +121,34 @@ async fn created_before<D: Db>(
     } else {
         Err(StoreError::other_spec(id, &request_id))
     }
+}
+
+async fn used_by<D: Db>(
+    db: &mut D,
+    user_id: String,
+    day: Timestamp,
+    minute: Timestamp,
+    now: Timestamp,
+) -> Result<UsedBy, StoreError> {
+    let user = clean(&user_id);
+    let live = format!("SELECT count(*) FROM tree_agent_runs WHERE user_id = $1 AND {LIVE}");
+    let live = db.row(&live, &[&user]).await?.map_or(Ok(0), |row| row.number(0))?;
+    let sum = |key: &str| format!("CAST(COALESCE(sum(CAST(usage ->> '{key}' AS bigint)), 0) AS bigint)");
+    let sql = format!(
+        "SELECT count(*) FILTER (WHERE created_at > $3), {}, {}, {} FROM tree_agent_runs \
+         WHERE user_id = $1 AND created_at > $2 AND created_at <= $4",
+        sum("inputTokens"),
+        sum("outputTokens"),
+        sum("costMicros")
+    );
+    let row = db.row(&sql, &[&user, &Time(day), &Time(minute), &Time(now)]).await?;
+    let number = |i| row.as_ref().map_or(Ok(0), |row| row.number(i));
+    Ok(UsedBy {
+        live,
+        new: number(0)?,
+        tokens: number(1)?.saturating_add(number(2)?),
+        cost_micros: number(3)?,
+    })
 }
 
 async fn one<D: Db>(db: &mut D, run: RunId) -> Result<RunSummary, StoreError> {

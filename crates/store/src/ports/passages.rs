@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use tree_agent_contract::document::DocumentSummary;
 use tree_agent_contract::{DocumentId, RunContext};
 use tree_agent_retrieval::{Counts, Kind, Passage, Query};
-use uuid::Uuid;
 
 use crate::error::StoreError;
 
@@ -20,24 +19,6 @@ pub trait Passages: Send + Sync {
 
     /// These passages, in their order. Those that are not there are left out.
     async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError>;
-
-    /// Texts of passages, of whatever project, for which there is no vector of `model`, each once; at most `limit`.
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError>;
-
-    /// Keeps vectors of `model` by the hashes of their texts. Those whose text is gone are left out.
-    async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError>;
-
-    /// The vectors of `model` of the passages that the context allows, below `path_prefix`, by the ids of the passages.
-    async fn vectors(
-        &self,
-        model: &str,
-        context: &RunContext,
-        path_prefix: &str,
-    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError>;
-
-    /// How many of the same passages have a vector of `model`.
-    async fn embedded(&self, model: &str, context: &RunContext, path_prefix: &str)
-    -> Result<u64, StoreError>;
 
     /// Compares the passages of `limit` documents, by id after `after`, with what their bodies say. With `mended`,
     /// all of them are made anew, with the index of their words. A title that an earlier version found in a body is
@@ -113,15 +94,6 @@ impl StoredPassage {
             offset: self.offset as usize,
         }
     }
-}
-
-/// A text whose meaning is not known yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unembedded {
-    /// Names the text: the first half of its SHA-256.
-    pub hash: Uuid,
-    /// What a model reads.
-    pub text: String,
 }
 
 /// Documents that were looked at.

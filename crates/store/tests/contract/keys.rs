@@ -24,11 +24,13 @@ const OF_RUNS: [(&str, &str); 10] = [
     ("tree_agent_sessions", "run_id"),
 ];
 /// What all runs share. No append writes it.
-const SHARED: [&str; 8] = [
+const SHARED: [&str; 10] = [
     "onto_passages",
+    "onto_pending",
     "onto_project_members",
     "onto_projects",
     "onto_sources",
+    "onto_vector_models",
     "onto_vectors",
     "refinery_schema_history",
     "tree_agent_drivers",

@@ -1,11 +1,12 @@
 //! Passages: which ones a search finds, and their vectors.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::{DocumentId, RunContext, Scope};
 use tree_agent_retrieval::{Kind, Query, rank};
-use tree_agent_store::{CANDIDATES, FoundPassages, PassageId, PassageQuery, Store};
+use tree_agent_store::{CANDIDATES, FoundPassages, PassageId, PassageQuery, Store, Unembedded};
 use uuid::Uuid;
 
 use crate::documents::{new_project, project_id, source};
@@ -171,7 +172,7 @@ pub async fn rows_far_down_a_table_come_with_its_head(f: Fixture) {
     assert_eq!(passage.head, "| Parcel | Weight |\n| --- | --- |\n");
     let found = search(&*f.store, "weight", RunContext::default(), "").await;
     assert_eq!(found.total, found.counts.passages, "the words of a head count for every row");
-    let texts = f.store.unembedded("m", 100).await.unwrap();
+    let texts = taken(&f, "m", 100).await;
     assert!(texts.iter().all(|text| text.text.matches("Weight").count() == 1), "{texts:?}");
 }
 
@@ -203,26 +204,36 @@ pub async fn vectors_are_kept_as_long_as_a_passage_has_their_text(f: Fixture) {
     };
     put(1, 1, "# A\n\nOne.\n\n# B\n\nTwo.").await;
     put(2, 2, "# B\n\nTwo.").await;
-    let missing = f.store.unembedded("m", 10).await.unwrap();
+    let missing = taken(&f, "m", 10).await;
     let texts: Vec<&str> = missing.iter().map(|text| &*text.text).collect();
     assert_eq!(texts, ["T › A\nOne.", "T › B\nTwo."], "the same text counts once");
-    assert_eq!(f.store.unembedded("m", 1).await.unwrap(), missing[..1]);
+    let marked = f.store.vector_marks("m", &RunContext::default()).await.unwrap();
     let mut vectors: Vec<(Uuid, Vec<i8>)> =
         missing.iter().map(|text| (text.hash, vec![-128, 0, 127])).collect();
     vectors.push((Uuid::from_u128(7), vec![1]));
     f.store.put_vectors("m", vectors.clone()).await.unwrap();
     f.store.put_vectors("m", vectors).await.unwrap();
-    assert_eq!(f.store.unembedded("m", 10).await.unwrap(), []);
-    assert_eq!(f.store.unembedded("other", 10).await.unwrap().len(), 2);
+    assert_eq!((f.store.find_unembedded("m").await.unwrap(), taken(&f, "m", 10).await), (0, vec![]));
+    let marks = f.store.vector_marks("m", &RunContext::default()).await.unwrap();
+    assert_eq!((marks.model, &marks.projects), (marked.model + 2, &marked.projects));
     let (all, one) = (RunContext::default(), RunContext::project(project_id(1)));
     let count =
         async |context: &RunContext, prefix: &str| f.store.embedded("m", context, prefix).await.unwrap();
     assert_eq!((count(&all, "").await, count(&one, "").await, count(&all, "2").await), (3, 2, 1));
     let id = |n, ordinal| PassageId { document: DocumentId(Uuid::from_u128(n)), ordinal };
     let vector = vec![-128, 0, 127];
-    let expected = [(id(1, 0), vector.clone()), (id(1, 1), vector.clone())];
-    assert_eq!(f.store.vectors("m", &one, "").await.unwrap(), expected);
-    assert_eq!(f.store.vectors("m", &all, "2").await.unwrap(), [(id(2, 0), vector)]);
+    let expected = [(id(1, 0), Some(vector.clone())), (id(1, 1), Some(vector.clone()))];
+    let page = async |model, project, after, limit| {
+        f.store.vectors(model, project_id(project), after, limit).await.unwrap()
+    };
+    assert_eq!(page("m", 1, None, 10).await, expected);
+    assert_eq!(page("m", 1, None, 1).await, expected[..1]);
+    assert_eq!(page("m", 1, Some(id(1, 0)), 1).await, expected[1..]);
+    assert_eq!(page("m", 2, None, 10).await, [(id(2, 0), Some(vector))]);
+    assert_eq!(page("other", 2, None, 10).await, [(id(2, 0), None)]);
+    let below = f.store.documents_below(&all, "2").await.unwrap();
+    assert_eq!(below, [DocumentId(Uuid::from_u128(2))]);
+    assert!(f.store.documents_below(&one, "2").await.unwrap().is_empty());
 
     let kept = async || f.rows("SELECT model FROM onto_vectors").await.len();
     assert_eq!(kept().await, 2, "the text of the third is nowhere");
@@ -232,6 +243,41 @@ pub async fn vectors_are_kept_as_long_as_a_passage_has_their_text(f: Fixture) {
     assert_eq!(kept().await, 1, "another document has the text");
     f.store.delete_project(project_id(2), false).await.unwrap();
     assert_eq!(kept().await, 0);
+}
+
+/// Nobody else gets a text while it is held, and what waits for nothing is forgotten.
+pub async fn a_text_gets_its_vector_from_one_gateway(f: Fixture) {
+    f.store.create_project(new_project(1, "One")).await.unwrap();
+    for n in 1..=6 {
+        let body = format!("word{n}");
+        f.store.put_document(source(n, 1, &format!("{n}.md"), "T", &body)).await.unwrap();
+    }
+    let (one, other) = tokio::join!(taken(&f, "m", 3), taken(&f, "m", 3));
+    let mut texts: Vec<String> = one.iter().chain(&other).map(|text| text.text.clone()).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, (1..=6).map(|n| format!("T\nword{n}")).collect::<Vec<_>>());
+    assert_eq!((taken(&f, "m", 10).await, f.store.count_unembedded().await.unwrap()), (vec![], 6));
+    // One of them is gone, one has its vector, and the time of the others is over.
+    f.store.put_vectors("m", vec![(one[0].hash, vec![1])]).await.unwrap();
+    f.store.delete_source(DocumentId(Uuid::from_u128(6)), None).await.unwrap();
+    assert!(f.store.count_unembedded().await.unwrap() < 6);
+    f.rows(&format!(
+        "UPDATE onto_pending SET held_until = {}",
+        if f.is_postgres() { "'-infinity'" } else { "0" }
+    ))
+    .await;
+    let again = taken(&f, "m", 10).await;
+    assert!((4..=5).contains(&again.len()) && !again.contains(&one[0]), "{again:?}");
+    // Another model is told of all of them.
+    f.rows("DELETE FROM onto_pending").await;
+    assert_eq!(
+        (f.store.find_unembedded("m").await.unwrap(), f.store.find_unembedded("n").await.unwrap()),
+        (again.len() as u64, 5)
+    );
+}
+
+async fn taken(f: &Fixture, model: &str, limit: usize) -> Vec<Unembedded> {
+    f.store.take_unembedded(model, limit, Duration::from_secs(600)).await.unwrap()
 }
 
 pub async fn passages_that_are_not_what_a_body_says_are_found_and_mended(f: Fixture) {

@@ -8,10 +8,10 @@ use tree_agent_contract::graph::Usage;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
     Command, DocumentId, NodeId, NodeStatus, ProjectId, Reply, RunContext, RunId, RunStatus, RunSummary,
-    SearchConfig, Strategy,
+    SearchConfig, Strategy, Timestamp,
 };
 use tree_agent_store::{
-    Answer, AppendOutcome, Created, NewRun, NodeRow, PendingCommand, RunQuery, Sent, StoreError,
+    Answer, AppendOutcome, Created, NewRun, NodeRow, PendingCommand, RunQuery, RunRow, Sent, StoreError,
 };
 use uuid::Uuid;
 
@@ -124,6 +124,36 @@ pub async fn a_request_id_makes_creation_idempotent(f: Fixture) {
     }
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_runs").await, ["4"]);
     assert_eq!(f.rows("SELECT count(*) FROM tree_agent_events").await, ["8"]);
+}
+
+pub async fn what_a_user_has_used_is_counted_over_their_runs(f: Fixture) {
+    let second = |n: i64| Timestamp(n * 1_000_000);
+    let at = |n, user: &str, seconds| {
+        let mut run = requested(n, "", user);
+        run.events.iter_mut().for_each(|event| event.timestamp = second(seconds));
+        run
+    };
+    let used = async |user, now: i64| {
+        let used = f.store.used_by(user, second(now - 86_400), second(now - 60), second(now)).await.unwrap();
+        (used.live, used.new, used.tokens, used.cost_micros)
+    };
+    let now = 1_000_000;
+    assert_eq!(used("ann", now).await, (0, 0, 0, 0));
+    for (n, seconds) in [(1, now - 90_000), (2, now - 600), (3, now - 10), (4, now + 3_600)] {
+        f.store.create_run(at(n, "ann", seconds)).await.unwrap();
+    }
+    f.store.create_run(at(5, "bob", now - 10)).await.unwrap();
+    let usage = Usage { input_tokens: 5, output_tokens: 2, cost_micros: 9, ..Usage::default() };
+    let claims = claim(&*f.store, "d", LONG, 10).await;
+    for claim in claims.iter().filter(|claim| [run_id(1), run_id(2)].contains(&claim.run_id)) {
+        let mut ended = append(claim.run_id, claim.epoch, 2, 1);
+        ended.projection.run = Some(RunRow { usage, ..run_row(RunStatus::Completed) });
+        assert_eq!(f.store.append([ended].into()).await.unwrap(), [AppendOutcome::Appended]);
+    }
+    assert_eq!(used("ann", now).await, (2, 1, 7, 9), "the clock was ahead once");
+    f.store.delete_run(run_id(2)).await.unwrap();
+    assert_eq!(used("ann", now).await, (2, 1, 7, 9), "what is deleted was used");
+    assert_eq!(used("bob", now).await, (1, 1, 0, 0));
 }
 
 pub async fn the_texts_of_a_search_count_and_are_not_listed(f: Fixture) {

@@ -22,6 +22,7 @@ use tree_agent_runtime::protocol::read_body;
 use super::frame::Messages;
 use super::stall::{Line, Stalls};
 use crate::auth::Caller;
+use crate::shares::{Share, Shares};
 
 /// A stream that is watched.
 pub(crate) struct Watched {
@@ -43,17 +44,18 @@ pub(crate) type FrameHint = Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>;
 /// Handles one call: the messages of the stream that `watch` opens.
 pub(crate) async fn respond<R: Message + Default>(
     stalls: &Arc<Stalls>,
+    streams: &Shares,
     request: Request<axum::body::Body>,
     watch: impl AsyncFnOnce(R, Option<Instant>) -> Result<Watched, Status>,
 ) -> Response<Body> {
-    let expires_at = Caller::of(request.extensions()).expires_at;
-    let watched = match read(request.into_body()).await {
-        Ok(request) => watch(request, expires_at).await,
-        Err(status) => Err(status),
+    let Caller { user_id, expires_at, .. } = Caller::of(request.extensions());
+    let watched = async {
+        let share = streams.take(&user_id, 1).await?;
+        Ok::<_, Status>((watch(read(request.into_body()).await?, expires_at).await?, share))
     };
-    match watched {
-        Ok(watched) => {
-            let mut response = Response::new(Body::new(Frames::new(stalls, watched)));
+    match watched.await {
+        Ok((watched, share)) => {
+            let mut response = Response::new(Body::new(Frames::new(stalls, watched, Some(share))));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response
         }
@@ -99,11 +101,13 @@ struct Unread {
     messages: Messages,
     /// Was ready, but did not fit into the part before.
     held: Option<Option<Result<Bytes, Status>>>,
+    /// What its user has of the streams.
+    _share: Option<Share>,
 }
 
 impl Frames {
-    fn new(stalls: &Arc<Stalls>, watched: Watched) -> Self {
-        let line = stalls.keep(Unread { messages: watched.messages, held: None });
+    fn new(stalls: &Arc<Stalls>, watched: Watched, share: Option<Share>) -> Self {
+        let line = stalls.keep(Unread { messages: watched.messages, held: None, _share: share });
         let handed_out = watched.resume.position();
         Self { line, resume: Some(watched.resume), handed_out, ended: false }
     }
@@ -206,7 +210,7 @@ mod tests {
     ) -> Frames {
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let resume = Resume { position: Arc::new(AtomicU64::new(7)), hint };
-        Frames::new(stalls, Watched { messages: messages.boxed(), resume })
+        Frames::new(stalls, Watched { messages: messages.boxed(), resume }, None)
     }
 
     /// The body's data frames for `messages`, and the `grpc-status` of its trailers.
@@ -271,7 +275,7 @@ mod tests {
             .chain(futures::stream::pending());
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let watched = Watched { messages: messages.boxed(), resume: Resume { position, hint } };
-        let mut body = Frames::new(&stalls, watched);
+        let mut body = Frames::new(&stalls, watched, None);
         let first = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
         assert_eq!(first.len(), 20);
         assert!(!large.is_unique(), "the third message is held");

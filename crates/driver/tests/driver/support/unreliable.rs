@@ -154,6 +154,15 @@ impl Runs for Unreliable {
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
         self.inner.run_of_request(user_id, request_id).await
     }
+    async fn used_by(
+        &self,
+        user_id: &str,
+        day: Timestamp,
+        minute: Timestamp,
+        now: Timestamp,
+    ) -> Result<UsedBy, StoreError> {
+        self.inner.used_by(user_id, day, minute, now).await
+    }
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
     }
@@ -305,19 +314,46 @@ impl Passages for Unreliable {
     async fn passages(&self, ids: &[PassageId]) -> Result<Vec<StoredPassage>, StoreError> {
         self.inner.passages(ids).await
     }
-    async fn unembedded(&self, model: &str, limit: usize) -> Result<Vec<Unembedded>, StoreError> {
-        self.inner.unembedded(model, limit).await
+    async fn check_passages(
+        &self,
+        after: Option<DocumentId>,
+        limit: usize,
+        mended: bool,
+    ) -> Result<CheckedPassages, StoreError> {
+        self.inner.check_passages(after, limit, mended).await
+    }
+}
+
+#[async_trait]
+impl Vectors for Unreliable {
+    async fn find_unembedded(&self, model: &str) -> Result<u64, StoreError> {
+        self.inner.find_unembedded(model).await
+    }
+    async fn take_unembedded(
+        &self,
+        model: &str,
+        limit: usize,
+        hold: Duration,
+    ) -> Result<Vec<Unembedded>, StoreError> {
+        self.inner.take_unembedded(model, limit, hold).await
+    }
+    async fn count_unembedded(&self) -> Result<u64, StoreError> {
+        self.inner.count_unembedded().await
     }
     async fn put_vectors(&self, model: &str, vectors: Vec<(Uuid, Vec<i8>)>) -> Result<(), StoreError> {
         self.inner.put_vectors(model, vectors).await
     }
+    async fn vector_marks(&self, model: &str, context: &RunContext) -> Result<VectorMarks, StoreError> {
+        self.inner.vector_marks(model, context).await
+    }
     async fn vectors(
         &self,
         model: &str,
-        context: &RunContext,
-        path_prefix: &str,
-    ) -> Result<Vec<(PassageId, Vec<i8>)>, StoreError> {
-        self.inner.vectors(model, context, path_prefix).await
+        project: ProjectId,
+        after: Option<PassageId>,
+        limit: usize,
+    ) -> Result<Vec<(PassageId, Option<Vec<i8>>)>, StoreError> {
+        self.inner.vectors(model, project, after, limit).await
     }
     async fn embedded(
         &self,
@@ -327,13 +363,12 @@ impl Passages for Unreliable {
     ) -> Result<u64, StoreError> {
         self.inner.embedded(model, context, path_prefix).await
     }
-    async fn check_passages(
+    async fn documents_below(
         &self,
-        after: Option<DocumentId>,
-        limit: usize,
-        mended: bool,
-    ) -> Result<CheckedPassages, StoreError> {
-        self.inner.check_passages(after, limit, mended).await
+        context: &RunContext,
+        path_prefix: &str,
+    ) -> Result<Vec<DocumentId>, StoreError> {
+        self.inner.documents_below(context, path_prefix).await
     }
 }
 
