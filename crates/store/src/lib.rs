@@ -17,12 +17,14 @@ mod rows;
 mod schema;
 mod text;
 mod types;
+mod vector_cache;
 
 pub use cells::Row;
 pub use error::StoreError;
 pub use logic::passages::text_hash;
 pub use ports::*;
 pub use text::clean as storable;
+pub use vector_cache::{ProjectVectors, VectorCache};
 
 /// The condition for rows of runs that have not ended, word for word that of the index `tree_agent_runs_live`. A
 /// database uses a partial index only if the query contains its condition. Without the index, listing live runs reads

@@ -36,7 +36,6 @@ mod shares;
 mod steering;
 mod streams;
 mod summaries;
-mod vectors;
 mod view;
 mod watch;
 mod web;

@@ -13,10 +13,10 @@ use tree_agent_contract::RunContext;
 use tree_agent_embedding::worker::{self, Pace, Passages, StoreFailure};
 use tree_agent_embedding::{Embedder, UNIT};
 use tree_agent_retrieval::nearest;
-use tree_agent_store::{CANDIDATES, PassageId, Store, StoreError, StoredPassage, text_hash};
+use tree_agent_store::{
+    CANDIDATES, PassageId, ProjectVectors, Store, StoreError, StoredPassage, VectorCache, text_hash,
+};
 use uuid::Uuid;
-
-use crate::vectors::{ProjectVectors, VectorCache};
 
 /// How long a query and the best passages may take to become vectors. After that, a search goes by what it has.
 const EMBEDDING: Duration = Duration::from_secs(4);

@@ -22,6 +22,7 @@ mod imports;
 mod meaning;
 mod outage;
 mod projects;
+mod quotas;
 mod repeated;
 mod results;
 mod roles;

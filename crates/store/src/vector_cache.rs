@@ -8,13 +8,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tree_agent_contract::{ProjectId, RunContext};
-use tree_agent_store::{PassageId, Store, StoreError, VectorMarks};
+
+use crate::error::StoreError;
+use crate::ports::{PassageId, Store, VectorMarks};
 
 /// Passages that are read at once.
 const PAGE: usize = 8_192;
 
 /// The vectors of a model.
-pub(crate) struct VectorCache {
+pub struct VectorCache {
     store: Arc<dyn Store>,
     model: String,
     dimensions: usize,
@@ -34,7 +36,7 @@ struct Kept {
 
 /// The passages of a project, with their vectors.
 #[derive(Debug)]
-pub(crate) struct ProjectVectors {
+pub struct ProjectVectors {
     revision: u64,
     model_revision: u64,
     dimensions: usize,
@@ -45,22 +47,22 @@ pub(crate) struct ProjectVectors {
     /// Passages whose text has no meaning for the model.
     empty: u64,
     /// Passages that wait for their vectors.
-    pub(crate) lacking: u64,
+    pub lacking: u64,
 }
 
 impl ProjectVectors {
     /// The passages with their vectors.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (PassageId, &[i8])> {
+    pub fn iter(&self) -> impl Iterator<Item = (PassageId, &[i8])> {
         self.ids.iter().copied().zip(self.values.chunks_exact(self.dimensions))
     }
 
     /// True if this passage has a vector.
-    pub(crate) fn has(&self, id: PassageId) -> bool {
+    pub fn has(&self, id: PassageId) -> bool {
         self.ids.binary_search(&id).is_ok()
     }
 
     /// How many passages have been embedded.
-    pub(crate) fn embedded(&self) -> u64 {
+    pub fn embedded(&self) -> u64 {
         self.ids.len() as u64 + self.empty
     }
 
@@ -74,16 +76,17 @@ impl ProjectVectors {
 }
 
 impl VectorCache {
-    pub(crate) fn new(store: Arc<dyn Store>, model: &str, dimensions: usize, most: usize) -> Self {
+    /// Keeps at most `most` bytes of vectors of `model`, which have so many dimensions.
+    pub fn new(store: Arc<dyn Store>, model: &str, dimensions: usize, most: usize) -> Self {
         let (kept, reading) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { store, model: model.to_owned(), dimensions: dimensions.max(1), most, kept, reading }
     }
 
     /// The vectors of all projects that the context allows; none if they do not fit into memory.
-    pub(crate) async fn of(
-        &self,
-        context: &RunContext,
-    ) -> Result<Option<Vec<Arc<ProjectVectors>>>, StoreError> {
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn of(&self, context: &RunContext) -> Result<Option<Vec<Arc<ProjectVectors>>>, StoreError> {
         let VectorMarks { model, projects } = self.store.vector_marks(&self.model, context).await?;
         let search = {
             let mut kept = self.kept();
