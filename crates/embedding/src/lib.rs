@@ -30,6 +30,11 @@ pub trait Embedder: Send + Sync {
     /// Numbers in each vector.
     fn dimensions(&self) -> usize;
 
+    /// How many texts are worth one call. More in one call would only take longer.
+    fn at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// One vector for each text, in their order; empty for one that the model does not take. The same text always gets
     /// the same vector of a local model.
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<i8>>, EmbedError>;

@@ -67,6 +67,10 @@ impl Embedder for Local {
     }
 
     /// A batch would not be faster on one thread.
+    fn at_once(&self) -> usize {
+        1
+    }
+
     async fn embed(&self, texts: Vec<String>) -> Result<Vec<Vec<i8>>, EmbedError> {
         let broke =
             |error: &dyn std::fmt::Display| EmbedError(format!("the model {} failed: {error}", self.key));

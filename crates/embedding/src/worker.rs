@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -49,9 +49,24 @@ pub trait Passages: Send + Sync {
     -> Result<(), StoreFailure>;
 }
 
-/// How fast texts get their vectors.
+/// How fast texts get their vectors, and whether somebody waits for others.
 #[derive(Debug, Default)]
-pub struct Pace(AtomicU64);
+pub struct Pace {
+    /// Microseconds of the last texts, each.
+    each: AtomicU64,
+    /// Those who make vectors that somebody waits for.
+    urgent: watch::Sender<usize>,
+}
+
+/// While it lives, the worker rests.
+#[derive(Debug)]
+pub struct Urgent<'a>(&'a Pace);
+
+impl Drop for Urgent<'_> {
+    fn drop(&mut self) {
+        self.0.urgent.send_modify(|count| *count -= 1);
+    }
+}
 
 impl Pace {
     /// No text gets one now.
@@ -61,7 +76,7 @@ impl Pace {
 
     /// How long so many texts will take; none while they get no vectors.
     pub fn time_for(&self, texts: u64) -> Option<Duration> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.each.load(Ordering::Relaxed) {
             Self::NEVER => None,
             0 => Some(Self::GUESS),
             micros => Some(Duration::from_micros(micros)),
@@ -71,11 +86,22 @@ impl Pace {
 
     fn took(&self, time: Duration, texts: usize) {
         let each = time.as_micros() as u64 / texts as u64;
-        self.0.store(each.clamp(1, Self::NEVER - 1), Ordering::Relaxed);
+        self.each.store(each.clamp(1, Self::NEVER - 1), Ordering::Relaxed);
     }
 
     fn stopped(&self) {
-        self.0.store(Self::NEVER, Ordering::Relaxed);
+        self.each.store(Self::NEVER, Ordering::Relaxed);
+    }
+
+    /// Lets the worker rest after the texts that it is at: somebody waits for other vectors.
+    pub fn urgent(&self) -> Urgent<'_> {
+        self.urgent.send_modify(|count| *count += 1);
+        Urgent(self)
+    }
+
+    async fn calm(&self) {
+        // The sender lives as long as this.
+        let _ = self.urgent.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
@@ -140,7 +166,11 @@ async fn step<P: Passages>(
     let count = taken.len();
     if count > 0 {
         let begun = Instant::now();
-        let vectors = embedder.embed(taken.iter().map(|(_, text)| text.clone()).collect()).await?;
+        let mut vectors = Vec::with_capacity(count);
+        for some in taken.chunks(embedder.at_once()) {
+            pace.calm().await;
+            vectors.extend(embedder.embed(some.iter().map(|(_, text)| text.clone()).collect()).await?);
+        }
         let made = taken.drain(..).map(|(hash, _)| hash).zip(vectors).collect();
         passages.put_vectors(embedder.model(), made).await?;
         pace.took(begun.elapsed(), count);

@@ -19,15 +19,17 @@ use tree_agent_store::{
 use uuid::Uuid;
 
 /// How long a query and the best passages may take to become vectors. After that, a search goes by what it has.
-const EMBEDDING: Duration = Duration::from_secs(4);
+const EMBEDDING: Duration = Duration::from_millis(2_500);
 /// How often a search looks that waits for vectors.
 const LOOK: Duration = Duration::from_millis(250);
 /// If none comes for so long, it waits no longer.
 const STUCK: Duration = Duration::from_secs(5);
 /// Passages that get their vectors during a search: of those that hold its words, the best.
 const AT_ONCE: usize = 30;
+/// If the time is over, it is enough for an order if so many of them have vectors.
+const ENOUGH: usize = 10;
 /// So many of them at a time, so that what is done in time counts.
-const SOME: usize = 6;
+const SOME: usize = 3;
 
 /// Makes vectors: of passages in the background, and of queries.
 pub(crate) struct Meaning {
@@ -163,14 +165,17 @@ impl Meaning {
         let lacking =
             best.iter().take(AT_ONCE).filter(|best| !kept.iter().any(|vectors| vectors.has(best.id)));
         let lacking: Vec<&&StoredPassage> = lacking.collect();
+        let known = best.len().min(AT_ONCE) - lacking.len();
+        let _urgent = self.pace.urgent();
         for some in lacking.chunks(SOME) {
             let texts: Vec<String> = some.iter().map(|passage| passage.ranked().embedded()).collect();
             let hashes: Vec<Uuid> = texts.iter().map(|text| text_hash(text)).collect();
-            let Some(vectors) = self.embedded(texts, until).await else { return Ok(None) };
+            let Some(vectors) = self.embedded(texts, until).await else { break };
             made.extend(some.iter().map(|passage| passage.id).zip(vectors.iter().cloned()));
             self.store.put_vectors(self.embedder.model(), hashes.into_iter().zip(vectors).collect()).await?;
         }
-        Ok(Some(made))
+        let is_enough = made.len() == lacking.len() || known + made.len() >= ENOUGH;
+        Ok(is_enough.then_some(made))
     }
 
     /// The vectors of these texts, if they can be had in time.
