@@ -42,6 +42,19 @@ impl RoleCosts {
         let free = CallCost { tokens: 0, cost_micros: Some(0) };
         Self { plan: free, execute: free, aggregate: free, research: Some(free) }
     };
+
+    /// Why the limit of the cost in `budgets` cannot hold for `model`; none if it can, or if there is no limit.
+    pub fn unpriced(&self, budgets: &Budgets, model: &str) -> Option<String> {
+        let limit = budgets.max_cost_micros?;
+        let is_priced = |call: &CallCost| call.cost_micros.is_some();
+        (![self.plan, self.execute, self.aggregate].iter().all(is_priced)).then(|| {
+            format!(
+                "the price of {model} is not known, so no cost is counted, and the limit of ${} cannot hold; limit its \
+                 tokens, or add its price to TREE_AGENT_MODEL_TABLE",
+                limit as f64 / 1e6
+            )
+        })
+    }
 }
 
 /// Upper bounds of a run. None means that nothing bounds it.
@@ -295,6 +308,10 @@ mod tests {
         let costs = RoleCosts { plan: unknown, execute: unknown, aggregate: unknown, research: None };
         let estimate = Estimate::of_tree(&budgets, false, Some(&costs));
         assert_eq!((estimate.tokens, estimate.cost_micros), (Some(500), Some(7)));
+        let warning = costs.unpriced(&budgets, "lab:new").expect("the limit cannot hold");
+        assert!(warning.starts_with("the price of lab:new is not known"), "{warning}");
+        assert_eq!(costs.unpriced(&Budgets::default(), "lab:new"), None);
+        assert_eq!(RoleCosts::FREE.unpriced(&budgets, "offline"), None);
         assert_eq!(estimate.unlimited, [""; 0]);
         let dear = Estimate::of_tree(&Budgets { max_cost_micros: None, ..budgets }, false, Some(&costs));
         assert_eq!((dear.cost_micros, dear.unlimited), (None, vec!["maxCostMicros".to_owned()]));

@@ -36,7 +36,7 @@ impl Fleet {
                 // It may have taken runs all the same.
                 self.lease.doubt();
                 self.more = false;
-                return tracing::warn!(error = %error, "cannot claim runs now");
+                return error.note("cannot claim runs now");
             }
         };
         self.more = claims.len() >= room && room < free;
@@ -91,7 +91,7 @@ impl Fleet {
                     }
                 }
             }
-            Err(error) => tracing::warn!(error = %error, "cannot read commands now"),
+            Err(error) => error.note("cannot read commands now"),
         }
     }
 }

@@ -264,7 +264,10 @@ impl Lane {
                     return Err(StoreError::Broken { message: "the append panicked".into(), source: None });
                 }
             };
-            tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it");
+            match attempt {
+                0 => tracing::warn!(error = %error, runs = appends.len(), "append failed; repeating it"),
+                _ => tracing::debug!(error = %error, attempt, "append failed again"),
+            }
             self.stats.repeats.fetch_add(1, Ordering::Relaxed);
             attempt += 1;
             tokio::select! {

@@ -180,7 +180,7 @@ impl Fleet {
             // Nothing is wrong with the run: the first driver that reaches the store continues it at once.
             Ok(Err(TaskError::Store(error))) if error.is_transient() => {
                 self.to_release.push((run, active.claim.epoch));
-                tracing::warn!(%run, error = %error, "the run is released: the store cannot be reached");
+                tracing::debug!(%run, error = %error, "the run is released: the store cannot be reached");
             }
             Ok(Err(error @ TaskError::Newer { .. })) => {
                 stats.newer.fetch_add(1, Ordering::Relaxed);

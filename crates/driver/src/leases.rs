@@ -27,7 +27,7 @@ impl Fleet {
             }
             Err(error) => {
                 self.lease.doubt();
-                tracing::warn!(error = %error, "cannot begin a term now");
+                error.note("cannot begin a term now");
                 false
             }
         }
@@ -83,7 +83,7 @@ impl Fleet {
         if !self.to_release.is_empty() {
             match self.shared.store.release(&self.to_release).await {
                 Ok(locked) => self.to_release.retain(|(run, _)| locked.contains(run)),
-                Err(error) => tracing::warn!(error = %error, "cannot release runs now"),
+                Err(error) => error.note("cannot release runs now"),
             }
         }
         for (run, epoch, wait) in std::mem::take(&mut self.to_quarantine) {

@@ -151,7 +151,7 @@ impl Lease {
             }
             Err(error) => {
                 state.answered_since = None;
-                tracing::warn!(error = %error, "cannot renew the lease now");
+                error.note("cannot renew the lease now");
                 true
             }
         }

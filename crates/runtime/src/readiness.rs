@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::server::{HealthReporter, HealthService};
@@ -27,8 +28,8 @@ struct State {
 #[derive(Debug)]
 struct Dependency {
     required: bool,
-    /// Why it does not work; `None` if it works.
-    reason: Option<String>,
+    /// Why it does not work, and since when; `None` if it works.
+    down: Option<(String, Instant)>,
 }
 
 impl Default for Readiness {
@@ -56,7 +57,7 @@ impl Readiness {
 
     async fn register(&self, name: &'static str, required: bool) {
         let mut state = self.state.lock().await;
-        let unknown = || Dependency { required, reason: Some("not connected yet".into()) };
+        let unknown = || Dependency { required, down: Some(("not connected yet".into(), Instant::now())) };
         state.dependencies.entry(name).or_insert_with(unknown).required = required;
         self.report(&state).await;
     }
@@ -64,15 +65,21 @@ impl Readiness {
     /// Sets the state of `dependency`: `Err` is the reason why it is down. Changes are logged.
     pub async fn set(&self, dependency: &'static str, outcome: Result<(), String>) {
         let mut state = self.state.lock().await;
-        let reason = outcome.err();
         let entry = state.dependencies.entry(dependency);
-        let known = entry.or_insert_with(|| Dependency { required: false, reason: None });
-        match (&known.reason, &reason) {
-            (None, Some(reason)) => tracing::warn!(dependency, reason, "dependency is down"),
-            (Some(_), None) => tracing::info!(dependency, "dependency is up"),
-            _ => {}
-        }
-        known.reason = reason;
+        let known = entry.or_insert_with(|| Dependency { required: false, down: None });
+        known.down = match (known.down.take(), outcome) {
+            (None, Ok(())) => None,
+            (None, Err(reason)) => {
+                tracing::warn!(dependency, reason, "dependency is down");
+                Some((reason, Instant::now()))
+            }
+            (Some((_, since)), Ok(())) => {
+                let seconds = since.elapsed().as_secs_f64();
+                tracing::info!(dependency, "dependency is up after {seconds:.1} s");
+                None
+            }
+            (Some((_, since)), Err(reason)) => Some((reason, since)),
+        };
         self.report(&state).await;
     }
 
@@ -103,7 +110,7 @@ impl Readiness {
     }
 
     async fn report(&self, state: &State) {
-        let greens = state.dependencies.iter().map(|(name, d)| (*name, d.reason.is_none()));
+        let greens = state.dependencies.iter().map(|(name, d)| (*name, d.down.is_none()));
         let levels: BTreeMap<_, _> = greens.chain([("", state.reason().is_none())]).collect();
         let before = std::mem::replace(
             &mut *self.levels.lock().unwrap_or_else(PoisonError::into_inner),
@@ -124,7 +131,7 @@ impl State {
         }
         let red = self.dependencies.iter().filter(|(_, d)| d.required);
         let reasons: Vec<_> =
-            red.filter_map(|(n, d)| d.reason.as_ref().map(|r| format!("{n}: {r}"))).collect();
+            red.filter_map(|(n, d)| d.down.as_ref().map(|(reason, _)| format!("{n}: {reason}"))).collect();
         (!reasons.is_empty()).then(|| reasons.join("; "))
     }
 }

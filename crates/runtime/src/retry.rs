@@ -49,7 +49,10 @@ where
                 let delay = backoff(attempt);
                 let error = chain(&error);
                 readiness.set(dependency, Err(error.clone())).await;
-                tracing::warn!(
+                if attempt == 1 {
+                    tracing::warn!(dependency, "cannot connect, and tries on: {error}");
+                }
+                tracing::debug!(
                     dependency,
                     attempt,
                     retry_in_ms = delay.as_millis() as u64,

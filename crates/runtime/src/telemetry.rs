@@ -133,8 +133,12 @@ pub fn init_to(
 ) -> Result<Telemetry, TelemetryError> {
     let env_filter = env_filter(filter)?;
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let first = match format {
+        LogFormat::Text => String::new(),
+        LogFormat::Json => identity(service),
+    };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(PlainWriter(writer))
+        .with_writer(PlainWriter { to: writer, first })
         .with_ansi(std::io::stderr().is_terminal() && !no_color);
     let lines = match format {
         LogFormat::Text => lines.boxed(),
@@ -144,6 +148,14 @@ pub fn init_to(
     let spans = provider.as_ref().map(|provider| exported_spans(provider, service));
     tracing_subscriber::registry().with(env_filter).with(lines).with(spans).try_init()?;
     Ok(Telemetry(provider))
+}
+
+/// Which process a line is of: the first fields of a JSON object. In Kubernetes the host is the name of the pod.
+fn identity(service: &str) -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "localhost".to_owned());
+    let instance = serde_json::Value::from(format!("{host}-{}", std::process::id()));
+    let version = env!("CARGO_PKG_VERSION");
+    format!(r#""service":"{service}","instance":{instance},"version":"{version}","#)
 }
 
 static EXPORTING: AtomicBool = AtomicBool::new(false);

@@ -107,6 +107,14 @@ impl StoreError {
         Self::Conflict(format!("another document has the path {path:?}{project}; choose another path"))
     }
 
+    /// Logs that something cannot be done now. That the store cannot be reached is said once, by whoever watches it.
+    pub fn note(&self, what: &str) {
+        match self.is_transient() {
+            true => tracing::debug!(error = %self, "{what}"),
+            false => tracing::warn!(error = %self, "{what}"),
+        }
+    }
+
     /// True if another client of the database holds a lock on a row that the call needs. Nothing was written. Calls
     /// that need other rows work.
     pub fn is_locked(&self) -> bool {

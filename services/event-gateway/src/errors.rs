@@ -16,7 +16,7 @@ pub(crate) fn store(error: impl Borrow<StoreError>) -> Status {
         StoreError::Conflict(_) => status(Code::AlreadyExists, "CONFLICT", error.to_string()),
         StoreError::Archived(_) => status(Code::FailedPrecondition, "ARCHIVED", error.to_string()),
         StoreError::Unavailable { .. } => {
-            tracing::warn!("{}", chain(error));
+            error.note("a call is refused");
             status(Code::Unavailable, "STORE_UNAVAILABLE", "the store is unavailable now; try again")
         }
         StoreError::Broken { .. } => {

@@ -28,7 +28,7 @@ use crate::fields::{check_types, from_wire, id, now, optional, taken};
 use crate::forks::{fork, retry};
 use crate::gateway::Gateway;
 use crate::maxima::Maxima;
-use crate::models::MODEL_PATIENCE;
+use crate::models::{Described, MODEL_PATIENCE};
 use crate::pages::{self, Pages};
 use crate::steering::{Asked, steer};
 use crate::{citations, copies, diffs, results, run_lists};
@@ -89,7 +89,7 @@ impl RunService for Runs {
         let accepted = copies::accepted(store, &caller.user_id, &request_id).await?;
         let mut request = copies::completed(store, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
-        let mut turn = None;
+        let (mut turn, mut warned) = (None, Vec::new());
         let spec = match accepted {
             Some(accepted) => {
                 let mut spec = spec(copies::as_accepted(request, &accepted), caller.user_id, None)?;
@@ -102,8 +102,10 @@ impl RunService for Runs {
                 let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
                 let mut spec = spec(request, caller.user_id, Some(&self.0.maxima))?;
                 self.0.require(&spec).await?;
-                if let Some(review) = &mut spec.review {
-                    review.per_call = self.0.models.describe(&spec.model, MODEL_PATIENCE).await.per_call;
+                if spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
+                    let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
+                    warned = warnings(&spec, &described);
+                    spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
                 let (user, budgets) = (&spec.user_id, &mut spec.budgets);
@@ -135,7 +137,7 @@ impl RunService for Runs {
             StoreError::NotFound { .. } => copies::deleted(run_id),
             other => errors::store(other),
         })?;
-        Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()) }))
+        Ok(Response::new(pb::CreateRunResponse { run: Some(run.to_wire()), warnings: warned }))
     }
 
     async fn get_run(
@@ -202,6 +204,7 @@ impl RunService for Runs {
         Ok(Response::new(pb::EstimateRunResponse {
             estimate: Some(estimate.to_wire()),
             budgets: Some(spec.budgets.to_wire()),
+            warnings: warnings(&spec, &described),
             model: described.model,
             per_call: described.per_call.to_wire(),
         }))
@@ -455,6 +458,12 @@ fn has_nul(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// What the user of such a run should know.
+fn warnings(spec: &RunSpec, described: &Described) -> Vec<String> {
+    let unpriced = described.per_call.and_then(|costs| costs.unpriced(&spec.budgets, &described.model));
+    unpriced.into_iter().collect()
 }
 
 /// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.

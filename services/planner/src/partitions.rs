@@ -23,7 +23,7 @@ pub async fn keep_ahead(store: impl Archives, shutdown: CancellationToken) {
                 INTERVAL
             }
             Err(error) => {
-                tracing::warn!(error = %error, "cannot create partitions of the log; trying again");
+                error.note("cannot create partitions of the log; trying again");
                 RETRY_DELAY
             }
         };

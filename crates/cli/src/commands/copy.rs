@@ -9,8 +9,7 @@ use tree_agent_proto::{Wire, v1 as pb};
 use uuid::Uuid;
 
 use super::follow::{Reconnect, answer, leave};
-use super::run::{check_writable, context_of};
-use crate::client::summary;
+use super::run::{check_writable, context_of, created};
 use crate::complete;
 use crate::context::{Context, interrupt};
 use crate::error::CliError;
@@ -63,7 +62,7 @@ impl Copy {
             ..Default::default()
         };
         let interrupt = interrupt()?;
-        let run = summary(client.ask(message).await?.run)?;
+        let run = created(context, client.ask(message).await?)?;
         let (policy, how) = (self.reconnect.policy(), (self.detach, self.out.as_deref()));
         let exit = answer(context, &client, &run, policy, how, &interrupt).await?;
         Ok(exit.unwrap_or_else(|| leave(context, run.run_id)))

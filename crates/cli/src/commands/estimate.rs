@@ -37,6 +37,9 @@ pub(super) struct RunEstimate {
     estimate: Estimate,
     /// What one call of each role can use, when the model is known.
     per_call: Option<RoleCosts>,
+    /// What its user should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// The estimate of the server that would do what is `asked`, of which it fills in what is absent.
@@ -55,6 +58,7 @@ pub(super) async fn of_server(context: &Context, asked: Asked) -> Result<RunEsti
     let answer = client.ask(message).await?;
     Ok(RunEstimate {
         model: answer.model,
+        warnings: answer.warnings,
         estimate: Estimate::from_wire(present(answer.estimate, "estimate")?)?,
         per_call: Wire::from_wire(answer.per_call)?,
     })
@@ -73,7 +77,9 @@ pub(super) fn of_this_process(spec: &RunSpec, verify: Option<bool>, models: &Llm
         Some("offline" | "scripted") => Some(RoleCosts::FREE),
         _ => models.max_cost_per_call(model),
     };
-    RunEstimate { model: model.to_owned(), estimate: Estimate::of(spec, per_call.as_ref()), per_call }
+    let warnings = per_call.and_then(|costs| costs.unpriced(&spec.budgets, model)).into_iter().collect();
+    let estimate = Estimate::of(spec, per_call.as_ref());
+    RunEstimate { model: model.to_owned(), estimate, per_call, warnings }
 }
 
 /// Prints an estimate.
@@ -81,7 +87,8 @@ pub(super) fn print(context: &Context, estimate: &RunEstimate) -> Result<(), Cli
     if context.out.is_json() {
         return context.out.json(estimate);
     }
-    let RunEstimate { model, estimate, per_call } = estimate;
+    let RunEstimate { model, estimate, per_call, warnings } = estimate;
+    warnings.iter().for_each(|warning| context.out.warn(one_line(&format!("warning: {warning}"))));
     lines(estimate, model, per_call.is_some()).into_iter().try_for_each(|line| context.out.line(line))
 }
 

@@ -33,6 +33,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::value::{duration, key_value, strategies};
 use crate::view::paint::count;
+use crate::view::printable::one_line;
 
 /// Give an objective and get the answer
 ///
@@ -287,7 +288,7 @@ impl Run {
     ) -> Result<Outcome, CliError> {
         let created = async {
             asked.spec.context = self.context(context, client).await?;
-            create(client, asked).await
+            create(context, client, asked).await
         };
         let run = tokio::select! {
             created = created => created?,
@@ -341,7 +342,7 @@ enum Outcome {
 }
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
-async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
+async fn create(context: &Context, client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
     let Asked { spec, budgets, search, verify, keep_prompts } = asked;
     let message = pb::CreateRunRequest {
         objective: spec.objective,
@@ -360,7 +361,13 @@ async fn create(client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
         review: spec.review.to_wire(),
         keep_prompts,
     };
-    summary(client.ask(message).await?.run)
+    created(context, client.ask(message).await?)
+}
+
+/// The run that was created. What its user should know is said.
+pub(super) fn created(context: &Context, created: pb::CreateRunResponse) -> Result<RunSummary, CliError> {
+    created.warnings.iter().for_each(|warning| context.out.warn(one_line(&format!("warning: {warning}"))));
+    summary(created.run)
 }
 
 /// The name of a folder, also of `.` and `..`.

@@ -254,11 +254,14 @@ impl Drop for Record {
         let code = self.code.unwrap_or(Code::Cancelled);
         let (method, ms) = (&self.method, self.started.elapsed().as_millis() as u64);
         match code {
-            Code::Ok | Code::Cancelled => tracing::debug!(method, code = name(code), ms, "request"),
-            Code::Unknown | Code::Internal | Code::Unavailable | Code::DataLoss | Code::DeadlineExceeded => {
+            Code::Unknown | Code::Internal | Code::DataLoss => {
                 tracing::warn!(method, code = name(code), ms, "request failed");
             }
-            _ => tracing::info!(method, code = name(code), ms, "request refused"),
+            Code::Unauthenticated | Code::PermissionDenied | Code::ResourceExhausted => {
+                tracing::info!(method, code = name(code), ms, "request refused");
+            }
+            // What a client did wrong it is told. What is down is said once, by whoever watches it.
+            _ => tracing::debug!(method, code = name(code), ms, "request"),
         }
     }
 }

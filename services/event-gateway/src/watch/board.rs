@@ -283,7 +283,7 @@ impl Board {
             // Whatever came meanwhile is read with it.
             while let Some(Some(Some(_))) = subscription.as_mut().map(|heard| heard.next().now_or_never()) {}
             if let Err(error) = self.poll().await {
-                tracing::warn!("cannot read what has changed in the list of runs: {error}");
+                error.note("cannot read what has changed in the list of runs");
             }
         }
     }

@@ -44,7 +44,7 @@ async fn follow(hub: Arc<Hub>, watches: Arc<Watches>) {
 async fn listen(hub: &Hub, watches: &Watches) {
     // Where the window begins; what is older, watchers read from the log.
     while let Err(error) = begin(hub, watches).await {
-        tracing::warn!(run = %hub.run, "cannot read the head of the log: {error}");
+        error.note("cannot read the head of a log");
         tokio::time::sleep(watches.config.head_check).await;
         if hub.watchers() == 0 && watches.forget_if_idle(hub) {
             return;
@@ -142,7 +142,7 @@ async fn catch_up(hub: &Hub, watches: &Watches) {
                 }
             }
             Err(error) => {
-                tracing::warn!(run = %hub.run, "cannot read the log: {error}");
+                error.note("cannot read a log");
                 return;
             }
         }

@@ -113,7 +113,7 @@ impl Watches {
                         }
                     }
                 }
-                Err(error) => tracing::warn!("cannot check the heads of watched runs: {error}"),
+                Err(error) => error.note("cannot check the heads of watched runs"),
             }
         }
     }

@@ -207,7 +207,7 @@ impl RunService for Fake {
         };
         match failure {
             Some(status) => Err(status),
-            None => Ok(Response::new(pb::CreateRunResponse { run: Some(self.run()) })),
+            None => Ok(Response::new(pb::CreateRunResponse { run: Some(self.run()), warnings: Vec::new() })),
         }
     }
 
@@ -324,6 +324,7 @@ impl RunService for Fake {
         };
         let cost = Some(pb::CallCost { tokens: 10, cost_micros: Some(70) });
         Ok(Response::new(pb::EstimateRunResponse {
+            warnings: Vec::new(),
             estimate: Some(estimate),
             budgets: request.budgets,
             model: self.0.lock().unwrap().estimate_model.clone(),
