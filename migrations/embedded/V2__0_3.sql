@@ -20,3 +20,6 @@ CREATE TABLE onto_vector_models (
     model    TEXT    NOT NULL PRIMARY KEY,
     revision INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Its version, and which services answer it.
+ALTER TABLE tree_agent_drivers ADD COLUMN about TEXT NOT NULL DEFAULT '{}';

@@ -24,3 +24,7 @@ CREATE TABLE onto_vector_models (
 );
 
 COMMENT ON TABLE onto_vector_models IS 'How often vectors of a model were written.';
+
+ALTER TABLE tree_agent_drivers ADD COLUMN about jsonb NOT NULL DEFAULT '{}';
+
+COMMENT ON COLUMN tree_agent_drivers.about IS 'Its version, and which services answer it.';

@@ -7,7 +7,7 @@ pub(crate) mod reconnect;
 pub(crate) mod watch;
 pub(crate) mod watch_runs;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tonic::metadata::{Ascii, MetadataValue};
 pub(crate) use tree_agent_contract::error::root_cause;
@@ -27,7 +27,7 @@ use tree_agent_runtime::retry::backoff;
 pub(crate) use self::calls::Call;
 use crate::error::{CliError, is_transient};
 
-/// How long one call that is not a stream may take.
+/// How long a call that is not a stream may take, with all attempts.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Attempts at a call that is safe to repeat.
 const ATTEMPTS: u32 = 4;
@@ -116,13 +116,24 @@ impl Client {
 
     /// Makes a call that is safe to repeat. A transient failure is retried with backoff.
     pub(crate) async fn ask<C: Call>(&self, call: C) -> Result<C::Response, CliError> {
+        self.ask_within(call, CALL_TIMEOUT).await
+    }
+
+    /// The same, within this time.
+    pub(crate) async fn ask_within<C: Call>(
+        &self,
+        call: C,
+        within: Duration,
+    ) -> Result<C::Response, CliError> {
+        let until = Instant::now() + within;
+        let left = || until.saturating_duration_since(Instant::now());
         let mut attempt = 1;
         loop {
-            match call.clone().make(self).await {
+            match call.clone().make(self, left()).await {
                 Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) if is_transient(&status) && attempt < ATTEMPTS => {
+                Err(status) if is_transient(&status) && attempt < ATTEMPTS && !left().is_zero() => {
                     tracing::debug!(%status, attempt, "call failed; trying again");
-                    tokio::time::sleep(backoff(attempt)).await;
+                    tokio::time::sleep(backoff(attempt).min(left())).await;
                     attempt += 1;
                 }
                 // Without details nobody has answered.

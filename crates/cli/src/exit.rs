@@ -10,7 +10,7 @@ use tree_agent_contract::RunStatus;
 pub(crate) enum Exit {
     /// Everything that was asked for was done. A run that completed with a partial result counts, with a note.
     Success = 0,
-    /// Something inside tree-agent went wrong.
+    /// Something inside tree-agent went wrong, or `status` found something wrong.
     Internal = 1,
     /// What was asked for is not possible: bad flags or input, or something named that does not exist.
     Usage = 2,
@@ -32,7 +32,7 @@ pub(crate) enum Exit {
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  success (a run that completed with a partial result counts; a note says so)
-    1  internal error
+    1  internal error, or something that status found wrong
     2  usage: bad flags or input, or something named that does not exist
     3  the run failed
     4  the run was cancelled

@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tree_agent_contract::RunStatus;
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_runtime::metrics::Histogram;
@@ -286,6 +287,7 @@ impl Lane {
         for ((append, (message, _, done)), outcome) in appends.iter().zip(waiting).zip(outcomes) {
             match outcome {
                 AppendOutcome::Appended => {
+                    note_failure(append);
                     self.stats.events.fetch_add(append.events.len() as u64, Ordering::Relaxed);
                     messages.push((Topic::Run(append.run_id), message));
                 }
@@ -300,6 +302,14 @@ impl Lane {
         for (done, outcome) in answers {
             let _ = done.send(Ok(outcome));
         }
+    }
+}
+
+/// Says that a run has failed.
+fn note_failure(append: &RunAppend) {
+    if let Some(row) = append.projection.run.as_ref().filter(|row| row.status == RunStatus::Failed) {
+        let (run, reason) = (append.run_id, row.error.as_deref().unwrap_or_default());
+        tracing::warn!(%run, reason, "the run failed");
     }
 }
 

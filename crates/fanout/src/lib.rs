@@ -17,7 +17,7 @@ use tree_agent_contract::RunId;
 
 pub use authentication::Signer;
 pub use in_process::InProcessFanout;
-pub use redis_adapter::{ConnectOptions, connect};
+pub use redis_adapter::{ConnectOptions, check_url, connect};
 
 /// A topic's name is public: `tree-agent:run:<id>` and so on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

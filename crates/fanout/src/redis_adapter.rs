@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{
-    Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisResult,
-    TlsCertificates, Value,
+    Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+    RedisError, RedisResult, TlsCertificates, Value,
 };
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
@@ -48,12 +48,28 @@ pub struct ConnectOptions {
 /// Only for a URL that names no single Redis server.
 pub async fn connect(url: &str, options: &ConnectOptions) -> Result<Arc<dyn Fanout>, FanoutError> {
     install_crypto_provider();
+    Ok(Arc::new(RedisFanout::connect(url, options).await?))
+}
+
+/// Reads a URL as [`connect`] does.
+///
+/// # Errors
+/// For a URL that names no single Redis server.
+pub fn check_url(url: &str) -> Result<(), FanoutError> {
+    read_url(url).map(drop)
+}
+
+fn malformed(error: RedisError) -> FanoutError {
+    FanoutError::caused("the Redis URL is malformed; expected redis://user:password@host:6379", error)
+}
+
+fn read_url(url: &str) -> Result<ConnectionInfo, FanoutError> {
     if url.starts_with("redis-cluster:") || url.starts_with("rediss-cluster:") {
         let message =
             "a Redis Cluster cannot be used; name one Redis server, redis://user:password@host:6379";
         return Err(FanoutError::new(message));
     }
-    Ok(Arc::new(RedisFanout::connect(url, options).await?))
+    url.into_connection_info().map_err(malformed)
 }
 
 /// Fan-out over one Redis server.
@@ -72,10 +88,7 @@ struct Shared {
 
 impl RedisFanout {
     async fn connect(url: &str, options: &ConnectOptions) -> Result<Self, FanoutError> {
-        let malformed = |e| {
-            FanoutError::caused("the Redis URL is malformed; expected redis://user:password@host:6379", e)
-        };
-        let info = url.into_connection_info().map_err(malformed)?;
+        let info = read_url(url)?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
         let tls = matches!(info.addr(), ConnectionAddr::TcpTls { .. });
@@ -218,7 +231,7 @@ struct State {
 impl State {
     fn set(&self, up: bool) {
         if self.up.swap(up, Ordering::AcqRel) != up {
-            tracing::info!(up, "connection to Redis");
+            tracing::debug!(up, "connection to Redis");
             self.changed.notify_waiters();
         }
         if !up {

@@ -241,7 +241,8 @@ impl ModelService for ModelCheck {
         let problem = self.0.check(name).await.err();
         let (model, per_call) = self.0.describe(name);
         let per_call = per_call.to_wire();
-        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire(), model, per_call }))
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire(), model, per_call, version }))
     }
 
     async fn list_models(

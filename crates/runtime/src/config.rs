@@ -1,5 +1,6 @@
 //! Arguments that services share. What is wrong with them is reported at once, see [`Problems`].
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use tree_agent_security::SharedSecrets;
 
 use crate::client::channel::Connector;
+use crate::errors::chain;
 use crate::problems::Secret;
 use crate::server::settings::{ServerArgs, ServerConfig};
 use crate::telemetry::LogFormat;
@@ -125,8 +127,13 @@ pub struct StorageConfig {
 }
 
 impl StorageArgs {
-    /// Checks the arguments. Problems are added to `problems`.
-    pub fn check(&self, problems: &mut Problems) -> StorageConfig {
+    /// Checks the arguments. Problems are added to `problems`. `database` and `redis` read the URLs as their clients do.
+    pub fn check<D: Error + 'static, R: Error + 'static>(
+        &self,
+        problems: &mut Problems,
+        database: impl FnOnce(&str) -> Result<(), D>,
+        redis: impl FnOnce(&str) -> Result<(), R>,
+    ) -> StorageConfig {
         let remedy = "for example postgres://tree_agent@127.0.0.1:5432/tree_agent";
         let connections =
             problems.number("TREE_AGENT_DATABASE_CONNECTIONS", &self.database_connections, 2..=1_000);
@@ -135,8 +142,15 @@ impl StorageArgs {
             file_variable: "TREE_AGENT_FANOUT_KEY_FILE",
             file: self.fanout_key_file.as_deref(),
         };
+        let database_url = problems.required("TREE_AGENT_DATABASE_URL", self.database_url.as_deref(), remedy);
+        if !database_url.is_empty()
+            && let Err(error) = database(&database_url)
+        {
+            problems.add("TREE_AGENT_DATABASE_URL", chain(&error));
+        }
+        redis(&self.redis_url).unwrap_or_else(|error| problems.add("TREE_AGENT_REDIS_URL", chain(&error)));
         StorageConfig {
-            database_url: problems.required("TREE_AGENT_DATABASE_URL", self.database_url.as_deref(), remedy),
+            database_url,
             database_connections: connections as usize,
             redis_url: self.redis_url.clone(),
             fanout_key: fanout_key.read().unwrap_or_else(|(name, text)| {

@@ -32,6 +32,9 @@ struct Dependency {
     down: Option<(String, Instant)>,
 }
 
+/// The reason for as long as nobody has looked.
+const UNKNOWN: &str = "not connected yet";
+
 impl Default for Readiness {
     fn default() -> Self {
         Self::new()
@@ -57,7 +60,7 @@ impl Readiness {
 
     async fn register(&self, name: &'static str, required: bool) {
         let mut state = self.state.lock().await;
-        let unknown = || Dependency { required, down: Some(("not connected yet".into(), Instant::now())) };
+        let unknown = || Dependency { required, down: Some((UNKNOWN.into(), Instant::now())) };
         state.dependencies.entry(name).or_insert_with(unknown).required = required;
         self.report(&state).await;
     }
@@ -73,6 +76,8 @@ impl Readiness {
                 tracing::warn!(dependency, reason, "dependency is down");
                 Some((reason, Instant::now()))
             }
+            // At the start, nothing was down before.
+            (Some((reason, _)), Ok(())) if reason == UNKNOWN => None,
             (Some((_, since)), Ok(())) => {
                 let seconds = since.elapsed().as_secs_f64();
                 tracing::info!(dependency, "dependency is up after {seconds:.1} s");

@@ -109,7 +109,10 @@ pub fn env_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
     let parsed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
     let parsed = parsed.add_directive(off("genai"));
-    Ok(if filter.contains("rmcp") { parsed } else { parsed.add_directive(off("rmcp")) })
+    // Those of Postgres say of each connection what we say of all of them.
+    let quiet =
+        ["rmcp", "deadpool", "tokio_postgres"].into_iter().filter(|library| !filter.contains(library));
+    Ok(quiet.fold(parsed, |parsed, library| parsed.add_directive(off(library))))
 }
 
 /// Starts logging and tracing for `service`, within a tokio runtime, once per process. `filter` is the value of

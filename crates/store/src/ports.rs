@@ -31,7 +31,10 @@ pub use commands::{Answer, PendingCommand, Sent};
 pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Renewed, Term};
-pub use operations::{DocumentRecord, Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+pub use operations::{
+    ClusterState, DocumentRecord, DriverAbout, DriverState, Operations, PeerState, Stored, StoredChunk,
+    StoredEvent, WholeProjection,
+};
 pub use passages::{
     CANDIDATES, CheckedPassages, FoundPassages, PassageId, PassageQuery, Passages, StoredPassage,
 };

@@ -7,6 +7,7 @@
 mod answers;
 mod auth;
 mod citations;
+mod cluster;
 mod compression;
 mod config;
 mod connect;
@@ -51,6 +52,7 @@ use tree_agent_proto::v1::model_service_server::ModelServiceServer;
 use tree_agent_proto::v1::project_service_server::ProjectServiceServer;
 use tree_agent_proto::v1::run_service_server::RunServiceServer;
 use tree_agent_proto::v1::server_service_server::ServerServiceServer;
+use tree_agent_runtime::errors::chain;
 use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
@@ -91,21 +93,27 @@ pub async fn serve(
     let health = futures::future::join(
         retry::watch(readiness.clone(), "store", config.health_check, move || {
             let store = pinged.clone();
-            async move { store.ping().await }
+            async move { store.ping().await.map_err(|error| chain(&error)) }
         }),
         retry::watch(readiness.clone(), "fanout", config.health_check, move || {
             let fanout = asked.clone();
-            async move { fanout.ping().await }
+            async move { fanout.ping().await.map_err(|error| chain(&error)) }
         }),
     );
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
+    let cluster = cluster::watch(store.clone(), readiness.clone());
+    tokio::spawn(done.clone().run_until_cancelled_owned(cluster));
     auth::warn_if_public(listener.local_addr()?, config.auth.as_ref());
     if let Some(authenticator) = config.auth.clone() {
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }
     let gateway = Gateway::new(store, fanout, &config, shutdown.clone(), done);
     let origins = config.server.origins.clone();
-    let info = server_info::ServerInfo { gateway: gateway.clone(), authentication: config.auth.is_some() };
+    let info = server_info::ServerInfo {
+        gateway: gateway.clone(),
+        authentication: config.auth.is_some(),
+        readiness: readiness.clone(),
+    };
     Server::new(readiness)
         .measure(|metrics| gateway.measure(metrics))
         .config(config.server)

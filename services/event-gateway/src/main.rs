@@ -103,7 +103,11 @@ async fn start() -> anyhow::Result<()> {
             let mut config = args.config(problems);
             config.vector_bytes = args.embedding.vector_bytes(problems);
             let embedding = args.embedding.check(&config.roles.connector, problems);
-            (config, embedding, args.storage.check(problems))
+            (
+                config,
+                embedding,
+                args.storage.check(problems, PostgresStore::check_url, tree_agent_fanout::check_url),
+            )
         })?;
     config.embedder = from_settings(&embedding).await?;
     let (listener, shutdown) = startup.listen().await?;

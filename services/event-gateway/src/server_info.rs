@@ -9,9 +9,11 @@ use tree_agent_contract::event::SCHEMA_VERSION;
 use tree_agent_contract::{Budgets, Strategy, limits};
 use tree_agent_proto::v1::server_service_server::ServerService;
 use tree_agent_proto::{ERROR_DOMAIN, Wire, v1 as pb};
+use tree_agent_runtime::Readiness;
 
 use crate::gateway::Gateway;
 use crate::maxima::Maxima;
+use crate::{cluster, errors};
 
 /// How long role services may take to say what their default model is.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -23,6 +25,8 @@ pub(crate) struct ServerInfo {
     pub(crate) gateway: Arc<Gateway>,
     /// True when calls need a token.
     pub(crate) authentication: bool,
+    /// How store and fan-out are.
+    pub(crate) readiness: Readiness,
 }
 
 impl ServerInfo {
@@ -55,6 +59,29 @@ impl ServerService for ServerInfo {
             schema_version: self.gateway.store.schema_version(),
             event_schema_version: SCHEMA_VERSION,
         }))
+    }
+
+    async fn get_status(
+        &self,
+        _: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::GetStatusResponse>, Status> {
+        let (store, levels) = (&self.gateway.store, self.readiness.levels());
+        let is_down = |name| levels.get(name) == Some(&false);
+        // It is known already, and asking would take its time.
+        if is_down("store") {
+            let problems = vec!["the store cannot be reached, so nothing else is known".to_owned()];
+            return Ok(Response::new(pb::GetStatusResponse { problems, ..Default::default() }));
+        }
+        let state = store.cluster().await.map_err(errors::store)?;
+        let pending = match &self.gateway.meaning {
+            Some(_) => Some(store.count_unembedded().await.map_err(errors::store)?),
+            None => None,
+        };
+        let mut status = cluster::status(&state, pending);
+        if is_down("fanout") {
+            status.problems.push("Redis cannot be reached; watchers are up to a second behind".to_owned());
+        }
+        Ok(Response::new(status))
     }
 }
 

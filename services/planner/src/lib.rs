@@ -12,6 +12,7 @@ use tree_agent_fanout::Fanout;
 use tree_agent_model::RoleConfig;
 use tree_agent_proto::internal::v1::planner_service_server::PlannerServiceServer;
 use tree_agent_runtime::config::RoleUrls;
+use tree_agent_runtime::errors::chain;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServeError, ServerConfig};
 use tree_agent_runtime::{Readiness, Server, limited, retry};
@@ -19,6 +20,7 @@ use tree_agent_store::Store;
 
 pub mod config;
 pub mod partitions;
+mod peers;
 
 /// The port when none is configured.
 pub const DEFAULT_PORT: u16 = 7401;
@@ -62,6 +64,7 @@ pub async fn serve(
     let models = role.model_service();
     let roles = GrpcRoles::new(&config.peers, config.driver.max_calls);
     let counted = roles.clone();
+    let owner = config.driver.owner.clone();
     let driver = Driver::new(store.clone(), fanout.clone(), Arc::new(roles), config.driver);
     let readiness = Readiness::new();
     readiness.require("store").await;
@@ -72,11 +75,11 @@ pub async fn serve(
     let every = Duration::from_secs(1);
     let store_health = retry::watch(readiness.clone(), "store", every, || {
         let store = store.clone();
-        async move { store.ping().await }
+        async move { store.ping().await.map_err(|error| chain(&error)) }
     });
     let fanout_health = retry::watch(readiness.clone(), "fanout", every, || {
         let fanout = fanout.clone();
-        async move { fanout.ping().await }
+        async move { fanout.ping().await.map_err(|error| chain(&error)) }
     });
     let (driving, undrivable) = (driver.health(), driver.health());
     let driver_health = retry::watch(readiness.clone(), "driver", every, || {
@@ -87,7 +90,8 @@ pub async fn serve(
         let outcome = undrivable.undrivable_runs();
         async move { outcome }
     });
-    let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health) };
+    let peers = peers::watch(config.peers, config.role.gateways, owner, store.clone(), readiness.clone());
+    let health = async { tokio::join!(store_health, fanout_health, driver_health, runs_health, peers) };
     let (pool, heard) = (store.clone(), fanout.clone());
     let server = Server::new(readiness)
         .service(limited!(PlannerServiceServer::new(role.clone())))
@@ -115,6 +119,6 @@ pub async fn serve(
     let work = async { tokio::join!(server, driver.run(shutdown.clone())).0 };
     tokio::select! {
         served = work => Ok(served?),
-        ((), (), (), ()) = health => unreachable!("health is watched for ever"),
+        ((), (), (), (), ()) = health => unreachable!("health is watched for ever"),
     }
 }

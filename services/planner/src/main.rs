@@ -46,7 +46,8 @@ async fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let ((config, storage), startup) =
         configure("planner", &args.listen, &args.log, &args.role.connect, DEFAULT_PORT, |problems| {
-            let storage = args.storage.check(problems);
+            let storage =
+                args.storage.check(problems, PostgresStore::check_url, tree_agent_fanout::check_url);
             let owner = format!("planner-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
             let role_token = args.role_token.check(problems);
             let role = args.role.check(&role_token, problems);

@@ -1,17 +1,23 @@
 //! The calls that commands make, each known by its request.
 
+use std::time::Duration;
+
 use tonic::{Request, Response, Status};
 use tree_agent_proto::v1 as pb;
 
-use super::{CALL_TIMEOUT, Client};
+use super::Client;
 
 /// A request of a call that is not a stream.
 pub(crate) trait Call: Clone {
     /// What the server answers.
     type Response;
 
-    /// Makes the call once.
-    fn make(self, client: &Client) -> impl Future<Output = Result<Response<Self::Response>, Status>>;
+    /// Makes the call once, within this time.
+    fn make(
+        self,
+        client: &Client,
+        within: Duration,
+    ) -> impl Future<Output = Result<Response<Self::Response>, Status>>;
 }
 
 macro_rules! calls {
@@ -19,9 +25,13 @@ macro_rules! calls {
         impl Call for pb::$request {
             type Response = pb::$response;
 
-            async fn make(self, client: &Client) -> Result<Response<Self::Response>, Status> {
+            async fn make(
+                self,
+                client: &Client,
+                within: Duration,
+            ) -> Result<Response<Self::Response>, Status> {
                 let mut request = Request::new(self);
-                request.set_timeout(CALL_TIMEOUT);
+                request.set_timeout(within);
                 client.$service().$method(request).await
             }
         }
@@ -69,5 +79,6 @@ calls! {
     }
     server_info {
         GetServerInfoRequest => get_server_info -> GetServerInfoResponse,
+        GetStatusRequest => get_status -> GetStatusResponse,
     }
 }

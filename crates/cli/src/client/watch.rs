@@ -14,7 +14,7 @@ use tree_agent_proto::v1 as pb;
 use tree_agent_proto::v1::watch_run_response::Message;
 
 use super::reconnect::{Follower, Next, Policy, follow};
-use super::{Call, Client, summary};
+use super::{CALL_TIMEOUT, Call, Client, summary};
 use crate::error::CliError;
 
 /// What a watcher learns.
@@ -167,7 +167,7 @@ impl Follower for Watch {
             return Ok(Next::End(end));
         }
         // If the run had ended before we came, or its last event was left out, there is no event to say so.
-        let run = match (pb::GetRunRequest { run_id: self.run.to_wire() }).make(client).await {
+        let run = match (pb::GetRunRequest { run_id: self.run.to_wire() }).make(client, CALL_TIMEOUT).await {
             Ok(answer) => summary(answer.into_inner().run)?,
             Err(status) => return Ok(Next::Failed(status)),
         };

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::{Map, Value, json};
+use tonic::Code;
 use tree_agent_contract::{Budgets, Strategy};
 use tree_agent_proto::v1 as pb;
 use tree_agent_proto::{Wire, budgets_of};
@@ -13,18 +14,34 @@ use crate::view::paint::{Paint, duration};
 use crate::view::printable::one_line;
 use crate::view::usage::{dollars, grouped};
 
-/// Show a server: its version, default model and limits
+/// Show a server: its version, limits and services; exits with 1 if something is wrong
 #[derive(Debug, Args)]
 pub(crate) struct Status {}
 
 impl Status {
     pub(crate) async fn run(&self, context: &Context) -> Result<Exit, CliError> {
-        let info = context.connect().await?.ask(pb::GetServerInfoRequest {}).await?;
+        let client = context.connect().await?;
+        let info = client.ask(pb::GetServerInfoRequest {}).await?;
+        let cluster = match client.ask(pb::GetStatusRequest {}).await {
+            // A server of 0.2.
+            Err(CliError::Refused(status)) if status.code() == Code::Unimplemented => Default::default(),
+            cluster => cluster?,
+        };
+        let exit = if cluster.problems.is_empty() { Exit::Success } else { Exit::Internal };
         let strategies = info.strategies.iter().map(|strategy| Strategy::from_wire(*strategy));
         let strategies: Vec<&str> = strategies.map(|s| s.map(Strategy::as_str)).collect::<Result<_, _>>()?;
         let defaults = Budgets::from_wire(info.default_budgets.unwrap_or_default())?;
         let of_search = budgets_of(Strategy::Search, info.default_search_budgets.unwrap_or_default());
         let limits = info.limits.unwrap_or_default();
+        let services: Vec<Value> = cluster
+            .services
+            .iter()
+            .map(|s| {
+                json!({
+                    "service": s.service, "address": s.address, "version": s.version, "answers": s.answers, "runs": s.runs
+                })
+            })
+            .collect();
         if context.out.is_json() {
             context.out.json(&json!({
                 "server": context.server,
@@ -39,8 +56,14 @@ impl Status {
                 "defaultBudgets": defaults,
                 "defaultSearchBudgets": of_search,
                 "maxBudgets": maxima(limits.max_budgets.unwrap_or_default()),
+                "problems": cluster.problems,
+                "services": services,
+                "liveRuns": cluster.live_runs,
+                "waitingRuns": cluster.waiting_runs,
+                "longestWaitMs": cluster.longest_wait_ms,
+                "pendingPassages": cluster.pending_passages,
             }))?;
-            return Ok(Exit::Success);
+            return Ok(exit);
         }
         let model = if info.default_model.is_empty() { "none is set" } else { &info.default_model };
         let versions = format!(
@@ -59,7 +82,24 @@ impl Status {
             ("run limits", if maxima.is_empty() { "none".to_owned() } else { maxima.join(", ") }),
         ];
         print_rows(context, &rows)?;
-        Ok(Exit::Success)
+        let runs = format!("{} live, {} of them wait for a planner", cluster.live_runs, cluster.waiting_runs);
+        print_rows(context, &[("runs", runs)])?;
+        if let Some(pending) = cluster.pending_passages {
+            print_rows(context, &[("vectors", format!("{} texts wait for one", grouped(pending)))])?;
+        }
+        for pb::ServiceStatus { service, address, version, answers, runs } in &cluster.services {
+            let state = match (service.as_str(), answers) {
+                ("lease", true) => format!("held, {runs} runs"),
+                ("lease", false) => format!("ended, {runs} runs wait for another planner"),
+                (_, true) => "answers".to_owned(),
+                (_, false) => "does not answer".to_owned(),
+            };
+            print_rows(context, &[(service, format!("{address}  {version}  {state}"))])?;
+        }
+        for problem in &cluster.problems {
+            context.out.warn(one_line(&format!("not healthy: {problem}")));
+        }
+        Ok(exit)
     }
 }
 

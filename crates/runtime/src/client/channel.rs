@@ -192,6 +192,21 @@ impl Connector {
         InterceptedService::new(channel, self.metadata(urls))
     }
 
+    /// The addresses behind `url` now, each with a connection of its own, made lazily.
+    ///
+    /// # Errors
+    /// If its host cannot be resolved.
+    pub async fn replicas(&self, url: &Uri) -> std::io::Result<Vec<(SocketAddr, Peers)>> {
+        let replicas = Replicas::of(0, url, self);
+        let addresses = tokio::net::lookup_host((replicas.host.as_str(), replicas.port)).await?;
+        let metadata = self.metadata(std::slice::from_ref(url));
+        let one = |address| {
+            let channel = replicas.endpoint(address).connect_lazy();
+            (address, InterceptedService::new(channel, metadata.clone()))
+        };
+        Ok(addresses.map(one).collect())
+    }
+
     /// A single connection without balancing, made lazily.
     pub fn single(&self, url: Uri) -> Peers {
         let metadata = self.metadata(std::slice::from_ref(&url));
@@ -326,10 +341,14 @@ impl Replicas {
     }
 
     fn insert(&self, address: SocketAddr) -> Change<Replica, Endpoint> {
+        Change::Insert((self.index, address), self.endpoint(address))
+    }
+
+    fn endpoint(&self, address: SocketAddr) -> Endpoint {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let at = Uri::builder().scheme(scheme).authority(address.to_string()).path_and_query("/").build();
         let endpoint = Endpoint::from(at.expect("an address is a valid authority")).origin(self.url.clone());
-        Change::Insert((self.index, address), tuned(endpoint, self.tls.clone()))
+        tuned(endpoint, self.tls.clone())
     }
 }
 

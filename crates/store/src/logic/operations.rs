@@ -8,11 +8,14 @@ use super::new_run::NewRow;
 use super::rows::{self, limit};
 use super::sql::{Backend, Db, Record};
 use super::{forks, log, sessions};
+use crate::LIVE;
 use crate::cells::{Kind, TABLES, Table};
 use crate::error::StoreError;
-use crate::ports::{Operations, Stored, StoredChunk, StoredEvent, WholeProjection};
+use crate::ports::{
+    ClusterState, DriverAbout, DriverState, Operations, Stored, StoredChunk, StoredEvent, WholeProjection,
+};
 use crate::schema::Dialect;
-use crate::types::Time;
+use crate::types::{Time, json, now};
 
 #[async_trait]
 impl<S: Backend> Operations for S {
@@ -27,6 +30,16 @@ impl<S: Backend> Operations for S {
 
     fn connections(&self) -> Vec<(&'static str, usize)> {
         self.levels()
+    }
+
+    async fn note_driver(&self, driver: &str, about: &DriverAbout) -> Result<(), StoreError> {
+        let (driver, about) = (driver.to_owned(), json(about)?);
+        let sql = "UPDATE tree_agent_drivers SET about = $2 WHERE id = $1";
+        self.write(move |db| Box::pin(async move { db.run(sql, &[&driver, &about]).await })).await
+    }
+
+    async fn cluster(&self) -> Result<ClusterState, StoreError> {
+        self.snapshot(|db| Box::pin(cluster(db))).await
     }
 
     async fn run_ids(&self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -64,6 +77,40 @@ impl<S: Backend> Operations for S {
     ) -> Result<bool, StoreError> {
         self.transaction(move |db| Box::pin(replace(db, run, head_seq, whole))).await
     }
+}
+
+async fn cluster<D: Db>(db: &mut D) -> Result<ClusterState, StoreError> {
+    let here = now().micros();
+    let since = |at: &str| {
+        D::DIALECT
+            .pick(
+                format!("CAST(extract(epoch FROM now() - {at}) * 1000 AS bigint)").as_str(),
+                format!("({here} - {at}) / 1000").as_str(),
+            )
+            .to_owned()
+    };
+    let owned = D::DIALECT.pick("lease_expires_at = 'infinity'", "lease_expires_at = 9223372036854775807");
+    let sql = format!(
+        "SELECT d.id, -{}, (SELECT count(*) FROM tree_agent_runs WHERE lease_owner = d.id AND {LIVE} AND {owned}), \
+         d.about FROM tree_agent_drivers d ORDER BY d.id",
+        since("d.lease_expires_at")
+    );
+    let rows = db.rows(&sql, &[]).await?;
+    let driver = |row: &D::Row| {
+        let about = row.json(3, || "what a driver says about itself".to_owned())?;
+        Ok(DriverState { id: row.get(0)?, ends_in_ms: row.get(1)?, runs: row.number(2)?, about })
+    };
+    let drivers = rows.iter().map(driver).collect::<Result<_, StoreError>>()?;
+    let rests = "status = 'paused' OR lease_expires_at IS NOT NULL";
+    let sql = format!(
+        "SELECT count(*), count(*) FILTER (WHERE NOT ({rests})), \
+         COALESCE(max({}) FILTER (WHERE NOT ({rests})), 0) FROM tree_agent_runs WHERE {LIVE}",
+        since("created_at")
+    );
+    let row = db.row(&sql, &[]).await?;
+    // A clock may have been ahead.
+    let number = |i| row.as_ref().map_or(Ok(0), |row| Ok(row.get::<i64>(i)?.max(0).unsigned_abs()));
+    Ok(ClusterState { drivers, live: number(0)?, waiting: number(1)?, longest_wait_ms: number(2)? })
 }
 
 async fn run_ids<D: Db>(db: &mut D, after: Option<RunId>, max: usize) -> Result<Vec<RunId>, StoreError> {

@@ -1,5 +1,7 @@
 //! What operators need: to look at what is stored as it is, and to mend what can be derived.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tree_agent_contract::ids::EventId;
@@ -24,6 +26,16 @@ pub trait Operations: Send + Sync {
     /// may be there at the most (`max`), and the calls that wait for one (`waiting`).
     fn connections(&self) -> Vec<(&'static str, usize)> {
         Vec::new()
+    }
+
+    /// Keeps what a driver says about itself, for as long as its row is there.
+    async fn note_driver(&self, _driver: &str, _about: &DriverAbout) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// The drivers, and the runs that have not ended.
+    async fn cluster(&self) -> Result<ClusterState, StoreError> {
+        Ok(ClusterState::default())
     }
 
     /// Ids of runs after `after` (none: from the first), ascending, at most `limit`.
@@ -58,6 +70,54 @@ pub trait Operations: Send + Sync {
         head_seq: u64,
         whole: WholeProjection,
     ) -> Result<bool, StoreError>;
+}
+
+/// What a driver says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriverAbout {
+    /// Of its program.
+    pub version: String,
+    /// The replicas of other services, by the names of these, such as `executors`.
+    pub peers: BTreeMap<String, Vec<PeerState>>,
+}
+
+/// A replica of a service, as a driver sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PeerState {
+    /// Its address.
+    pub address: String,
+    /// Of its program; empty if it has not said it.
+    pub version: String,
+    /// It answers.
+    pub answers: bool,
+}
+
+/// A driver and its lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverState {
+    /// Its name.
+    pub id: String,
+    /// Milliseconds until its lease ends, by the store's clock; negative if it has ended.
+    pub ends_in_ms: i64,
+    /// Runs that it owns and that have not ended.
+    pub runs: u64,
+    /// What it says about itself.
+    pub about: DriverAbout,
+}
+
+/// The drivers of a cluster, and its runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    /// Those with a row, by their names. It goes an hour after the lease.
+    pub drivers: Vec<DriverState>,
+    /// Runs that have not ended.
+    pub live: u64,
+    /// Those of them that could be driven, and that nobody owns.
+    pub waiting: u64,
+    /// Milliseconds since the first of these was created.
+    pub longest_wait_ms: u64,
 }
 
 /// What is stored of a run beside its events.

@@ -46,6 +46,14 @@ impl PostgresStore {
         Ok(store)
     }
 
+    /// Reads a URL as [`connect`](Self::connect) does.
+    ///
+    /// # Errors
+    /// If it is malformed, or names a file that cannot be read.
+    pub fn check_url(url: &str) -> Result<(), StoreError> {
+        tls::parse(url).map(drop)
+    }
+
     /// Migrates the schema to the version that this program needs and returns the number of migrations. Concurrent
     /// callers wait for each other.
     ///

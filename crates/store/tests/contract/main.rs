@@ -133,6 +133,7 @@ contract! {
     projects::a_deleted_project_takes_its_documents_along,
     projects::a_project_that_live_runs_name_is_kept_unless_forced,
     projects::documents_of_projects_that_have_changed_are_named_and_counted,
+    operations::the_state_of_a_cluster_is_that_of_its_leases_and_runs,
     operations::what_is_stored_can_be_seen_cell_by_cell,
     operations::stored_events_are_not_interpreted,
     operations::run_ids_page_upwards,

@@ -1,10 +1,14 @@
 //! What operators see and repair.
 
+use std::time::Duration;
+
 use tree_agent_contract::document::DocumentOp;
 use tree_agent_contract::{NodeId, NodeStatus, RunStatus};
-use tree_agent_store::{Projection, StoreError, StoredChunk, WholeProjection};
+use tree_agent_store::{
+    ClusterState, DriverAbout, PeerState, Projection, StoreError, StoredChunk, WholeProjection,
+};
 
-use crate::fixture::{Fixture, T0, append, claim, event, new_run, node_row, run_id, run_row};
+use crate::fixture::{Fixture, T0, append, claim, event, eventually, new_run, node_row, run_id, run_row};
 use crate::forks;
 
 fn whole(n: u128, status: RunStatus) -> WholeProjection {
@@ -140,4 +144,30 @@ pub async fn the_chunks_of_a_fork_are_paged(f: Fixture) {
         let left: Vec<_> = left.iter().map(|(id, seq, _)| (*id, *seq)).collect();
         assert_eq!(left, [(10, 7), (12, 9)], "pages of {limit}");
     }
+}
+
+const LEASE: Duration = Duration::from_secs(60);
+
+pub async fn the_state_of_a_cluster_is_that_of_its_leases_and_runs(f: Fixture) {
+    assert_eq!(f.store.cluster().await.unwrap(), ClusterState::default());
+    for n in 1..=3 {
+        f.store.create_run(new_run(n)).await.unwrap();
+    }
+    assert_eq!(claim(&*f.store, "a", LEASE, 1).await.len(), 1);
+    assert_eq!(claim(&*f.store, "b", LEASE, 1).await.len(), 1);
+    assert!(f.store.renew("b", 1, Duration::from_millis(30), 0).await.unwrap().held);
+    let peer = PeerState { address: "10.0.0.1:7402".into(), version: "0.3.0".into(), answers: true };
+    let about = DriverAbout { version: "0.3.0".into(), peers: [("executors".into(), vec![peer])].into() };
+    f.store.note_driver("a", &about).await.unwrap();
+    f.store.note_driver("unknown", &about).await.unwrap();
+    let state = eventually("the lease's end", async || {
+        Some(f.store.cluster().await.unwrap()).filter(|state| state.drivers[1].ends_in_ms < 0)
+    })
+    .await;
+    let drivers: Vec<_> =
+        state.drivers.iter().map(|driver| (&*driver.id, driver.runs, &driver.about)).collect();
+    assert_eq!(drivers, [("a", 1, &about), ("b", 1, &DriverAbout::default())]);
+    assert!((1..=60_000).contains(&state.drivers[0].ends_in_ms), "{state:?}");
+    assert_eq!((state.live, state.waiting), (3, 1));
+    assert!(state.longest_wait_ms > 0);
 }

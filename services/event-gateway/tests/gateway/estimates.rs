@@ -25,6 +25,7 @@ impl ModelService for Role {
     ) -> Result<Response<internal::CheckModelResponse>, Status> {
         assert_eq!(request.into_inner().model, "openai:some-model");
         Ok(Response::new(internal::CheckModelResponse {
+            version: String::new(),
             problem: None,
             model: "openai:some-model".into(),
             per_call: self.per_call,

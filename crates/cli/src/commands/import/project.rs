@@ -1,6 +1,7 @@
 //! What a project holds of a folder, and the calls that change it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use tonic::Code;
 use tree_agent_contract::ProjectId;
@@ -14,6 +15,9 @@ use super::folder::Reason;
 use crate::client::{Client, present};
 use crate::commands::docs::each;
 use crate::error::CliError;
+
+/// How long a document may take, and wait for its turn on the server.
+const WITHIN: Duration = Duration::from_secs(120);
 
 /// A project before an import into it.
 pub(super) struct Project<'a> {
@@ -103,7 +107,7 @@ impl<'a> Project<'a> {
                 left_out: left_out.to_owned(),
             }),
         };
-        match self.client.ask(message).await {
+        match self.client.ask_within(message, WITHIN).await {
             Ok(_) => Ok(Ok(())),
             Err(CliError::Refused(status)) if status.code() == Code::InvalidArgument => {
                 Ok(Err((Reason::Refused, CliError::Refused(status).to_string())))

@@ -18,6 +18,7 @@
 //! | `f14` | a full disk, and rows locked by a client that does nothing |
 //! | `f15` | all of it for an hour (`make soak`) |
 //! | `f16` | a driver killed between a command's answer and its effect, and before its answer |
+//! | `f17` | each of nine outages, for what the logs say of it |
 //!
 //! `make test-faults` runs them all, `make test-faults FAULT=f03` those of one number, and `make test-all` all with the
 //! other tests. `make test` runs one each of a crash, a lost reply, a Redis that goes away and readers that stall.
@@ -33,6 +34,7 @@ mod long_log;
 mod outages;
 mod redis;
 mod releases;
+mod said;
 mod searches;
 mod soak;
 mod steering;

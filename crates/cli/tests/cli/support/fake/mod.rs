@@ -574,6 +574,13 @@ impl ModelService for Fake {
 
 #[tonic::async_trait]
 impl ServerService for Fake {
+    async fn get_status(
+        &self,
+        _: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::GetStatusResponse>, Status> {
+        Ok(Response::new(pb::GetStatusResponse::default()))
+    }
+
     async fn get_server_info(
         &self,
         _: Request<pb::GetServerInfoRequest>,
