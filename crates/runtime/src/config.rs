@@ -127,7 +127,8 @@ pub struct StorageConfig {
 }
 
 impl StorageArgs {
-    /// Checks the arguments. Problems are added to `problems`. `database` and `redis` read the URLs as their clients do.
+    /// Checks the arguments. Problems are added to `problems`. `database` and `redis` read the URLs as their clients
+    /// do.
     pub fn check<D: Error + 'static, R: Error + 'static>(
         &self,
         problems: &mut Problems,

@@ -90,8 +90,8 @@ impl Meaning {
         }
     }
 
-    /// The passages of `context` below `path_prefix` that mean what `query` means. `best` are those that hold its words,
-    /// best first: they count even if they have had no vector yet.
+    /// The passages of `context` below `path_prefix` that mean what `query` means. `best` are those that hold its
+    /// words, best first: they count even if they have had no vector yet.
     pub(crate) async fn order(
         &self,
         query: &str,

@@ -1,19 +1,19 @@
-//! The connection pool, the time limit of calls, and the meaning of Postgres errors.
+//! The connection pool, and the time limit of calls.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::tokio_postgres::error::{DbError, SqlState};
 use deadpool_postgres::tokio_postgres::types::ToSql;
 use deadpool_postgres::tokio_postgres::{self, Row, Statement};
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, QueueMode, RecyclingMethod, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::failure::{Failure, map_error, no_answer, with_timeout};
+use super::pipelined::Pipelined;
 use super::tls;
-use crate::error::{LockHeld, StoreError, TookTooLong};
+use crate::error::StoreError;
 
 /// Limits of the connection pool.
 #[derive(Clone, Copy, Debug)]
@@ -101,12 +101,7 @@ impl Connections {
         ];
         let limits = limits.map(|(name, limit)| format!("-c {name}={}", limit.as_millis().max(1)));
         add_options(&mut postgres, &limits.join(" "));
-        let renewals = Pipelined {
-            config: postgres.clone(),
-            tls: tls.clone(),
-            limits: config,
-            open: tokio::sync::Mutex::default(),
-        };
+        let renewals = Pipelined::new(postgres.clone(), tls.clone(), config.request_timeout);
         let mut ordered = postgres.clone();
         add_options(&mut ordered, ORDERED);
         Ok(Self {
@@ -216,49 +211,6 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// A connection for one statement. Calls do not wait for the answers of earlier ones.
-struct Pipelined {
-    config: tokio_postgres::Config,
-    tls: MakeRustlsConnect,
-    limits: PoolConfig,
-    open: tokio::sync::Mutex<Option<Arc<(tokio_postgres::Client, Statement)>>>,
-}
-
-impl Pipelined {
-    async fn query(&self, sql: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
-        let open = self.open(sql).await?;
-        let answer = with_timeout(self.limits.request_timeout, open.0.query(&open.1, params)).await;
-        answer.map_err(|failure| match failure {
-            Failure::Postgres(error) => map_error(error),
-            Failure::TimedOut => no_answer(self.limits.request_timeout),
-        })
-    }
-
-    /// The connection, opened if there is none that works.
-    async fn open(&self, sql: &'static str) -> Result<Arc<(tokio_postgres::Client, Statement)>, StoreError> {
-        let mut open = self.open.lock().await;
-        if let Some(open) = open.as_ref().filter(|open| !open.0.is_closed()) {
-            return Ok(open.clone());
-        }
-        let connect = async {
-            let (client, connection) = self.config.connect(self.tls.clone()).await?;
-            // Ends with the connection. Its error is that of the calls.
-            tokio::spawn(connection);
-            let statement = client.prepare(sql).await?;
-            Ok((client, statement))
-        };
-        match with_timeout(self.limits.request_timeout, connect).await {
-            Ok(opened) => Ok(open.insert(Arc::new(opened)).clone()),
-            Err(Failure::Postgres(error)) => Err(map_error(error)),
-            Err(Failure::TimedOut) => Err(no_answer(self.limits.request_timeout)),
-        }
-    }
-}
-
-fn no_answer(limit: Duration) -> StoreError {
-    StoreError::unavailable("Postgres did not answer in time", format!("no answer within {limit:?}"))
 }
 
 /// A statement and its parameters.
@@ -453,97 +405,12 @@ impl Connection {
         result.map_err(|failure| match failure {
             Failure::Postgres(error) => map_error(error),
             Failure::TimedOut => {
-                self.loan.take().map(Loan::discard);
+                if let Some(loan) = self.loan.take() {
+                    loan.discard();
+                }
                 no_answer(self.request_timeout)
             }
         })
-    }
-}
-
-enum Failure {
-    Postgres(tokio_postgres::Error),
-    TimedOut,
-}
-
-async fn with_timeout<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, Failure> {
-    // The server ends a call that takes too long and says so. Without an answer by then the connection hangs.
-    tokio::time::timeout(limit + limit / 4, call)
-        .await
-        .map_or(Err(Failure::TimedOut), |r| r.map_err(Failure::Postgres))
-}
-
-/// The error code of `tree_agent_refuse_place`.
-const REFUSED_PLACE: &str = "TA001";
-
-/// What a Postgres error means to a caller.
-pub(super) fn map_error(error: tokio_postgres::Error) -> StoreError {
-    let Some(db) = error.as_db_error() else {
-        return if is_ours(&error) {
-            StoreError::broken("the call cannot be written for Postgres, or its answer cannot be read", error)
-        } else {
-            StoreError::unavailable("the connection to Postgres failed", error)
-        };
-    };
-    let code = db.code();
-    let message = describe(db);
-    if *code == SqlState::UNDEFINED_TABLE || *code == SqlState::UNDEFINED_COLUMN {
-        StoreError::broken(
-            "the database lacks a table that this version needs; run `tree-agent migrate`",
-            error,
-        )
-    } else if *code == SqlState::UNIQUE_VIOLATION || code.code() == REFUSED_PLACE {
-        StoreError::Conflict(message)
-    } else if *code == SqlState::LOCK_NOT_AVAILABLE {
-        StoreError::unavailable("another client of the database holds a row locked", LockHeld(message))
-    } else if *code == SqlState::QUERY_CANCELED {
-        StoreError::unavailable("Postgres ended the call because it took too long", TookTooLong(message))
-    } else if *code == SqlState::DISK_FULL {
-        let message = "the disk of Postgres is full; make room, and the work goes on by itself";
-        StoreError::unavailable(message, error)
-    } else if is_transient(code.code()) {
-        StoreError::unavailable("Postgres could not serve the call now", error)
-    } else {
-        StoreError::broken("Postgres refused the call", error)
-    }
-}
-
-/// True if another try may succeed: serialization and deadlock, resources, locks, shutdown, I/O, connections, a server
-/// that became read-only by a failover, a transaction that idled, and credentials that are being changed.
-fn is_transient(code: &str) -> bool {
-    const CLASSES: [&str; 7] = ["08", "28", "40", "53", "55", "57", "58"];
-    const CODES: [&str; 2] = ["25006", "25P03"];
-    // A message that the server cannot read, and a statement that took too long, are the same next time.
-    const NOT: [&str; 2] = ["08P01", "57014"];
-    (CLASSES.iter().any(|class| code.starts_with(class)) || CODES.contains(&code)) && !NOT.contains(&code)
-}
-
-/// True if the client could not encode the call or decode the answer: nothing is wrong with the connection. The client
-/// tells that only in words.
-fn is_ours(error: &tokio_postgres::Error) -> bool {
-    const WORDS: [&str; 5] = [
-        "error serializing parameter",
-        "error encoding message to server",
-        "error deserializing column",
-        "invalid column",
-        "expected ",
-    ];
-    let words = error.to_string();
-    WORDS.iter().any(|beginning| words.starts_with(beginning))
-}
-
-/// True if Postgres refused the credentials.
-pub(super) fn is_refused(error: &StoreError) -> bool {
-    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<tokio_postgres::Error>());
-    source.and_then(|e| e.code()).is_some_and(|code| code.code().starts_with("28"))
-}
-
-fn describe(error: &DbError) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.message()),
-        None => error.message().to_owned(),
     }
 }
 
@@ -681,16 +548,5 @@ mod tests {
             assert_eq!(told[0].get::<_, Option<i64>>(1), None, "of an earlier transaction");
         }
         all_are_free(&connections).await;
-    }
-
-    #[test]
-    fn codes_tell_what_may_work_later() {
-        for code in ["08006", "25006", "25P03", "28000", "28P01", "40001", "53100", "55P03", "57P01", "58030"]
-        {
-            assert!(is_transient(code), "{code}");
-        }
-        for code in ["08P01", "22021", "22P05", "23514", "25P02", "42601", "54000", "57014", "XX000"] {
-            assert!(!is_transient(code), "{code}");
-        }
     }
 }

@@ -6,7 +6,8 @@ use deadpool_postgres::tokio_postgres::Row;
 use tree_agent_contract::{Command, RunId, Timestamp};
 
 use super::columns::Columns;
-use super::connection::{Connection, map_error};
+use super::connection::Connection;
+use super::failure::map_error;
 use super::{PostgresStore, append, commands};
 use crate::error::StoreError;
 use crate::logic::inherited::Range;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use deadpool_postgres::tokio_postgres::{Client, Row};
 
-use super::connection::{Connection, map_error, parse};
+use super::connection::{Connection, parse};
+use super::failure::map_error;
 use crate::error::StoreError;
 use crate::schema::{Dialect, HISTORY_TABLE};
 

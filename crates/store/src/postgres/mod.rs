@@ -10,8 +10,10 @@ mod columns;
 mod commands;
 mod connection;
 mod db;
+mod failure;
 mod leases;
 mod migrate;
+mod pipelined;
 mod tls;
 
 use std::time::Duration;
@@ -38,7 +40,7 @@ impl PostgresStore {
         let store = Self { connections: Connections::new(url, config)? };
         // At the start, wrong credentials are a wrong setting. Later they are being changed.
         let connection = store.connection().await;
-        let mut connection = connection.map_err(|error| match connection::is_refused(&error) {
+        let mut connection = connection.map_err(|error| match failure::is_refused(&error) {
             true => StoreError::broken("Postgres refused the credentials", error),
             false => error,
         })?;
