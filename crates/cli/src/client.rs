@@ -29,6 +29,8 @@ use crate::error::{CliError, is_transient};
 
 /// How long a call that is not a stream may take, with all attempts.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// There is no other attempt if less time is left.
+const LAST: Duration = Duration::from_secs(1);
 /// Attempts at a call that is safe to repeat.
 const ATTEMPTS: u32 = 4;
 /// The pause between two looks at a token file that should get a new token.
@@ -131,9 +133,9 @@ impl Client {
         loop {
             match call.clone().make(self, left()).await {
                 Ok(answer) => return Ok(answer.into_inner()),
-                Err(status) if is_transient(&status) && attempt < ATTEMPTS && !left().is_zero() => {
+                Err(status) if is_transient(&status) && attempt < ATTEMPTS && left() > LAST => {
                     tracing::debug!(%status, attempt, "call failed; trying again");
-                    tokio::time::sleep(backoff(attempt).min(left())).await;
+                    tokio::time::sleep(backoff(attempt).min(left() - LAST)).await;
                     attempt += 1;
                 }
                 // Without details nobody has answered.

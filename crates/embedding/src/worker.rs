@@ -121,13 +121,17 @@ async fn work<P: Passages>(passages: &P, embedder: &dyn Embedder, wake: &Notify,
     let backoff =
         ExponentialBuilder::new().with_min_delay(WAITS.0).with_max_delay(WAITS.1).without_max_times();
     let mut outage = None;
-    let mut found: Option<Instant> = None;
+    let mut find_at = Instant::now();
     let mut taken = Vec::new();
     loop {
         let done = async {
-            if found.is_none_or(|found| found.elapsed() >= FIND) {
-                passages.find(embedder.model()).await?;
-                found = Some(Instant::now());
+            if Instant::now() >= find_at {
+                find_at = Instant::now() + FIND;
+                // Those that wait already need no look.
+                if let Err(error) = passages.find(embedder.model()).await {
+                    find_at = Instant::now() + FIND / 12;
+                    tracing::warn!("passages without vectors cannot be looked for now: {error}");
+                }
             }
             step(passages, embedder, pace, &mut taken).await
         };

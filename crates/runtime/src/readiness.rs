@@ -72,7 +72,7 @@ impl Readiness {
         let known = entry.or_insert_with(|| Dependency { required: false, down: None });
         known.down = match (known.down.take(), outcome) {
             (None, Ok(())) => None,
-            (None, Err(reason)) => {
+            (known, Err(reason)) if known.as_ref().is_none_or(|(known, _)| known == UNKNOWN) => {
                 tracing::warn!(dependency, reason, "dependency is down");
                 Some((reason, Instant::now()))
             }

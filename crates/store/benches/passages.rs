@@ -78,7 +78,7 @@ async fn run() -> anyhow::Result<()> {
                 store.put_vectors(MODEL, new).await?;
             }
             let context = RunContext::project(project);
-            let vectors = VectorCache::new(store.clone(), MODEL, DIMENSIONS, 1 << 30);
+            let vectors = Arc::new(VectorCache::new(store.clone(), MODEL, DIMENSIONS, 1 << 30));
             let begun = Instant::now();
             vectors.of(&context).await?;
             let read = begun.elapsed();

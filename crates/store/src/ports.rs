@@ -342,7 +342,7 @@ pub struct UsedBy {
     pub live: u64,
     /// Runs of the last minute.
     pub new: u64,
-    /// Tokens of the last day's runs.
+    /// Tokens that the last day's runs have used, and that those of them may still use which have not ended.
     pub tokens: u64,
     /// Millionths of a US dollar of the same.
     pub cost_micros: u64,

@@ -113,7 +113,8 @@ impl GatewayDocuments {
                 Err(_) => Status::deadline_exceeded("too late"),
             };
             match status.code() {
-                Code::DeadlineExceeded => {
+                // The client library says so of a deadline, too.
+                Code::DeadlineExceeded | Code::Cancelled => {
                     let text = format!("no answer within {} s", limit.as_secs_f64());
                     return Err(ToolError::Unavailable(text));
                 }

@@ -21,10 +21,10 @@ pub(crate) async fn watch(store: Arc<dyn Store>, readiness: Readiness) {
         readiness.observe(role).await;
     }
     loop {
-        if let Ok(state) = store.cluster().await {
-            let services = services(&state);
+        if let Ok(drivers) = store.drivers().await {
+            let services = services(&drivers);
             for role in ROLES {
-                readiness.set(role, absence(&state, &services, role).map_or(Ok(()), Err)).await;
+                readiness.set(role, absence(&drivers, &services, role).map_or(Ok(()), Err)).await;
             }
         }
         tokio::time::sleep(EVERY).await;
@@ -34,13 +34,13 @@ pub(crate) async fn watch(store: Arc<dyn Store>, readiness: Readiness) {
 /// Replicas by the name of their service and their address: the version, and whether a planner has an answer.
 type Services<'a> = BTreeMap<&'a str, BTreeMap<&'a str, (&'a str, bool)>>;
 
-fn living(state: &ClusterState) -> impl Iterator<Item = &DriverState> {
-    state.drivers.iter().filter(|driver| driver.ends_in_ms >= 0)
+fn living(drivers: &[DriverState]) -> impl Iterator<Item = &DriverState> {
+    drivers.iter().filter(|driver| driver.ends_in_ms >= 0)
 }
 
-fn services(state: &ClusterState) -> Services<'_> {
+fn services(drivers: &[DriverState]) -> Services<'_> {
     let mut services = Services::new();
-    for (service, peers) in living(state).flat_map(|driver| &driver.about.peers) {
+    for (service, peers) in living(drivers).flat_map(|driver| &driver.about.peers) {
         let known = services.entry(service.as_str()).or_default();
         for peer in peers {
             let (version, answers) = known.entry(peer.address.as_str()).or_default();
@@ -54,11 +54,15 @@ fn services(state: &ClusterState) -> Services<'_> {
 }
 
 /// Why runs do not get on, if it is for this service.
-fn absence(state: &ClusterState, services: &Services<'_>, service: &str) -> Option<String> {
-    if service == "planners" && living(state).next().is_none() {
+fn absence(drivers: &[DriverState], services: &Services<'_>, service: &str) -> Option<String> {
+    if service == "planners" && living(drivers).next().is_none() {
         return Some("no planner holds a lease, so no run gets on".to_owned());
     }
-    let replicas = services.get(service).filter(|replicas| !replicas.is_empty())?;
+    // A planner that has just begun has not said anything yet.
+    let replicas = services.get(service)?;
+    if replicas.is_empty() {
+        return Some(format!("planners know no address of {service}"));
+    }
     let (all, away) = (replicas.len(), away(replicas));
     (away.len() == all).then(|| format!("none of {all} {service} answers ({})", away.join(", ")))
 }
@@ -69,8 +73,9 @@ fn away<'a>(replicas: &BTreeMap<&'a str, (&'a str, bool)>) -> Vec<&'a str> {
 
 /// The state as it is told.
 pub(crate) fn status(state: &ClusterState, pending_passages: Option<u64>) -> pb::GetStatusResponse {
-    let services = services(state);
-    let mut problems: Vec<String> = ROLES.iter().filter_map(|role| absence(state, &services, role)).collect();
+    let (drivers, services) = (&state.drivers, services(&state.drivers));
+    let mut problems: Vec<String> =
+        ROLES.iter().filter_map(|role| absence(drivers, &services, role)).collect();
     for (service, replicas) in &services {
         let (all, away) = (replicas.len(), away(replicas));
         if !away.is_empty() && (away.len() < all || !ROLES.contains(service)) {
@@ -79,7 +84,7 @@ pub(crate) fn status(state: &ClusterState, pending_passages: Option<u64>) -> pb:
     }
     if state.longest_wait_ms >= PATIENCE_MS {
         let seconds = state.longest_wait_ms / 1_000;
-        problems.push(format!("{} runs wait for a planner, the first for {seconds} s", state.waiting));
+        problems.push(format!("a new run has waited {seconds} s for a planner"));
     }
     let replicas = services.iter().flat_map(|(service, replicas)| {
         replicas.iter().map(|(address, (version, answers))| pb::ServiceStatus {
@@ -90,7 +95,7 @@ pub(crate) fn status(state: &ClusterState, pending_passages: Option<u64>) -> pb:
             runs: 0,
         })
     });
-    let leases = state.drivers.iter().map(|driver| pb::ServiceStatus {
+    let leases = drivers.iter().map(|driver| pb::ServiceStatus {
         service: "lease".to_owned(),
         address: driver.id.clone(),
         version: driver.about.version.clone(),
@@ -146,7 +151,7 @@ mod tests {
         assert_eq!(problems(vec![one, other]), [""; 0]);
         let waits = ClusterState { waiting: 3, longest_wait_ms: 61_000, ..ClusterState::default() };
         let told = status(&ClusterState { drivers: vec![driver(1, [true, true], true)], ..waits }, Some(4));
-        assert_eq!(told.problems, ["3 runs wait for a planner, the first for 61 s"]);
+        assert_eq!(told.problems, ["a new run has waited 61 s for a planner"]);
         assert_eq!((told.services.len(), told.pending_passages), (4, Some(4)));
     }
 }

@@ -6,7 +6,7 @@ use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{
-    Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
+    Budgets, Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
     Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Run;
@@ -223,12 +223,7 @@ fn require_maxima(maxima: &Maxima, moment: &Moment, edits: &[Action], goes_on: b
         return Ok(());
     }
     let spec = moment.run.spec();
-    let mut budgets = spec.budgets.clone();
-    for edit in edits {
-        if let Action::SetBudget { node_id: None, change } = edit {
-            budgets = change.apply(&budgets);
-        }
-    }
+    let budgets = edited_budgets(spec, edits);
     let mut checks = Checks::default();
     let search = spec.search();
     let search = (spec.strategy == Strategy::Search).then_some(&*search);
@@ -236,21 +231,44 @@ fn require_maxima(maxima: &Maxima, moment: &Moment, edits: &[Action], goes_on: b
     checks.finish().map_err(|errors| invalid(&errors))
 }
 
+/// The budgets that the fork begins with.
+fn edited_budgets(spec: &RunSpec, edits: &[Action]) -> Budgets {
+    let changes = edits.iter().filter_map(|edit| match edit {
+        Action::SetBudget { node_id: None, change } => Some(change),
+        _ => None,
+    });
+    changes.fold(spec.budgets.clone(), |budgets, change| change.apply(&budgets))
+}
+
+/// What a fork asks for: what it has no limit of, it may use without one.
+fn unlimited_as_asked(budgets: &Budgets) -> pb::Budgets {
+    pb::Budgets {
+        max_tokens: Some(budgets.max_tokens.unwrap_or(u64::MAX)),
+        max_cost_micros: Some(budgets.max_cost_micros.unwrap_or(u64::MAX)),
+        ..Default::default()
+    }
+}
+
 /// Writes the fork, unless its request did that before.
 async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId, Status> {
     let store = &gateway.store;
+    // Before the look-up: the same request may be under way.
+    let turn = gateway.users.turn(&user).await?;
     let earlier = store.run_of_request(&user, &wanted.request.request_id).await.map_err(errors::store)?;
     if let Some(earlier) = earlier {
         return same_fork(gateway, earlier, &wanted).await;
     }
     let judged = judged(gateway, &wanted).await?;
+    if judged.goes_on || !judged.moment.run.is_final() {
+        // It keeps the budgets of its run, unless its edits change them.
+        let mut budgets = edited_budgets(judged.moment.run.spec(), &wanted.edits);
+        let asked = unlimited_as_asked(&budgets);
+        gateway.users.admit_run(&**store, &user, now(), &asked, &mut budgets).await?;
+    }
     let fork = new_fork(gateway, &wanted, user, &judged.moment, judged.goes_on).await?;
     drop(judged);
     gateway.require(&fork.spec).await?;
     let batch = pb::EventBatch { events: vec![fork.event.to_wire()] };
-    // Its budgets are those of the run: they change by its edits alone.
-    let (asked, mut budgets) = (pb::Budgets::default(), fork.spec.budgets.clone());
-    let turn = gateway.users.admit_run(&**store, &fork.spec.user_id, now(), &asked, &mut budgets).await?;
     let created = store.fork_run(fork).await.map_err(errors::conflict("request_id"))?;
     drop(turn);
     Ok(gateway.announce(created, batch).await)

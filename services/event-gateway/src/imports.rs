@@ -3,7 +3,9 @@
 use std::convert::Infallible;
 use std::path::Path;
 
-use http::{HeaderMap, Request, Response, header};
+use futures::{StreamExt, stream};
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, BodyStream, StreamBody};
 use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Service, ServiceExt};
@@ -34,7 +36,7 @@ const SOURCE: &str = "upload";
 pub(crate) async fn admitted<S>(
     imports: Shares,
     services: S,
-    request: Request<Body>,
+    mut request: Request<Body>,
 ) -> Result<Response<Body>, Infallible>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
@@ -43,7 +45,11 @@ where
         true => {
             let caller = Caller::of(request.extensions());
             let user = caller.works_for.map_or(caller.user_id, |run| run.to_string());
-            match imports.take(&user, body_bytes(request.headers())).await {
+            let bytes = match announced(&mut request).await {
+                Ok(bytes) => bytes,
+                Err(status) => return Ok(status.into_http()),
+            };
+            match imports.take(&user, bytes).await {
                 Ok(share) => Some(share),
                 Err(status) => return Ok(status.into_http()),
             }
@@ -55,11 +61,21 @@ where
     response
 }
 
-/// The bytes that a request announces; the most that it may have if it does not.
-fn body_bytes(headers: &HeaderMap) -> u64 {
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+/// The bytes that a request announces, by its header, or by the length before the message of gRPC, which its first part
+/// holds. The most that it may have if it does not.
+async fn announced(request: &mut Request<Body>) -> Result<u64, Status> {
     let most = limits::DOCUMENT_REQUEST_BYTES as u64;
-    announced.map_or(most, |announced: u64| announced.min(most))
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    if let Some(length) = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok()) {
+        return Ok(length.min(most));
+    }
+    let mut body = std::mem::take(request.body_mut());
+    let first = body.frame().await.transpose()?;
+    let data = first.as_ref().and_then(|frame| frame.data_ref());
+    let length = data.and_then(|data| Some(u32::from_be_bytes(data.get(1..5)?.try_into().ok()?)));
+    let whole = stream::iter(first.map(Ok)).chain(BodyStream::new(body));
+    *request.body_mut() = Body::new(StreamBody::new(whole));
+    Ok(length.map_or(most, |length| u64::from(length).min(most)))
 }
 
 impl Documents {

@@ -18,6 +18,8 @@ use tree_agent_store::{
 };
 use uuid::Uuid;
 
+use crate::shares::Share;
+
 /// How long a query and the best passages may take to become vectors. After that, a search goes by what it has.
 const EMBEDDING: Duration = Duration::from_millis(2_500);
 /// How often a search looks that waits for vectors.
@@ -37,7 +39,7 @@ pub(crate) struct Meaning {
     store: Arc<dyn Store>,
     wake: Arc<Notify>,
     pace: Arc<Pace>,
-    vectors: VectorCache,
+    vectors: Arc<VectorCache>,
     /// It was said that the vectors of a context do not fit into memory.
     said_too_many: AtomicBool,
 }
@@ -64,6 +66,7 @@ impl Meaning {
         let (woken, paced) = (wake.clone(), pace.clone());
         tokio::spawn(async move { worker::run(&passages, &*worker, &woken, &paced, &done).await });
         let vectors = VectorCache::new(store.clone(), embedder.model(), embedder.dimensions(), memory);
+        let vectors = Arc::new(vectors);
         Self { embedder, store, wake, pace, vectors, said_too_many: AtomicBool::new(false) }
     }
 
@@ -72,11 +75,16 @@ impl Meaning {
         self.wake.notify_one();
     }
 
-    /// Waits until no text waits for its vector, if that can be expected within this time.
-    pub(crate) async fn wait(&self, within: Duration) -> Result<(), StoreError> {
+    /// Waits until the passages of `context` have vectors, if that can be expected within this time.
+    pub(crate) async fn wait(&self, context: &RunContext, within: Duration) -> Result<(), StoreError> {
         let until = Instant::now() + within;
         let mut last = (u64::MAX, Instant::now());
         loop {
+            // Those of others are no reason to wait.
+            let kept = self.vectors.of(context).await?;
+            if kept.is_none_or(|kept| kept.iter().all(|vectors| vectors.lacking == 0)) {
+                return Ok(());
+            }
             let waiting = self.store.count_unembedded().await?;
             let comes = self.pace.time_for(waiting);
             if waiting < last.0 {
@@ -98,8 +106,8 @@ impl Meaning {
         context: &RunContext,
         path_prefix: &str,
         best: &[&StoredPassage],
+        place: Arc<Share>,
     ) -> Result<Meant, StoreError> {
-        let until = Instant::now() + EMBEDDING;
         let kept = match query {
             "" => None,
             _ => self.vectors.of(context).await?,
@@ -112,6 +120,7 @@ impl Meaning {
             }
             return self.by_words(context, path_prefix).await;
         };
+        let until = Instant::now() + EMBEDDING;
         let within = match path_prefix {
             "" => None,
             _ => Some(
@@ -120,15 +129,16 @@ impl Meaning {
         };
         let is_within =
             move |id: &PassageId| within.as_ref().is_none_or(|within| within.contains(&id.document));
-        let Some(vector) = self.embedded(vec![query.to_owned()], until).await.and_then(|mut all| all.pop())
+        let Some(vector) = self.embedded(vec![query.to_owned()], until).await.and_then(|mut all| all.pop()).filter(|vector| !vector.is_empty())
         else {
             return self.by_words(context, path_prefix).await;
         };
         let Some(made) = self.make(&kept, best, until).await? else {
             return self.by_words(context, path_prefix).await;
         };
-        // Here, and not where requests are served: it takes a while.
+        // Here, and not where requests are served: it takes a while. It has its place until it is done.
         let found = tokio::task::spawn_blocking(move || {
+            let _place = place;
             let known = kept.iter().flat_map(|vectors| vectors.iter()).filter(|(id, _)| is_within(id));
             let new = made.iter().map(|(id, vector)| (*id, &vector[..]));
             let order = nearest(&vector, known.chain(new), CANDIDATES).into_iter();
@@ -172,7 +182,10 @@ impl Meaning {
             let hashes: Vec<Uuid> = texts.iter().map(|text| text_hash(text)).collect();
             let Some(vectors) = self.embedded(texts, until).await else { break };
             made.extend(some.iter().map(|passage| passage.id).zip(vectors.iter().cloned()));
-            self.store.put_vectors(self.embedder.model(), hashes.into_iter().zip(vectors).collect()).await?;
+            let kept = hashes.into_iter().zip(vectors).collect();
+            if let Err(error) = self.store.put_vectors(self.embedder.model(), kept).await {
+                error.note("vectors that a search has made cannot be kept");
+            }
         }
         let is_enough = made.len() == lacking.len() || known + made.len() >= ENOUGH;
         Ok(is_enough.then_some(made))
@@ -198,8 +211,7 @@ impl Passages for StorePassages {
     type Hash = Uuid;
 
     async fn find(&self, model: &str) -> Result<(), StoreFailure> {
-        self.0.find_unembedded(model).await?;
-        Ok(())
+        Ok(self.0.find_unembedded(model).await?)
     }
 
     async fn take(

@@ -38,7 +38,7 @@ pub struct Quotas {
     pub import_mib: u64,
 }
 
-/// Searches that a gateway serves at the same time: as many as it has connections to the database.
+/// Searches that a gateway serves at the same time: as many as it has connections to the database by default.
 const SEARCHES: u64 = 8;
 
 impl Default for Quotas {
@@ -154,13 +154,25 @@ impl Users {
                 seconds(60),
             ),
             imports: shares("bytes on their way", "TREE_AGENT_USER_IMPORT_MIB", 2 * mib, mib, seconds(60)),
-            creations: shares("new runs", "TREE_AGENT_USER_NEW_RUNS", u64::MAX, 1, seconds(10)),
+            creations: shares("requests for a new run", "", u64::MAX, 1, seconds(10)),
             quotas: quotas.clone(),
         }
     }
 
-    /// Admits a new run of `user`. A budget that it did not ask for is brought within what the user may still use.
-    /// The share is kept until the run is created.
+    /// The turn of `user` to create a run, which is kept until it is created. None if nothing is counted.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` if other requests of the user take too long.
+    pub(crate) async fn turn(&self, user: &str) -> Result<Option<Share>, Status> {
+        let Quotas { live_runs, new_runs, tokens, cost_micros, .. } = self.quotas;
+        match [live_runs, new_runs, tokens, cost_micros].iter().all(Option::is_none) {
+            true => Ok(None),
+            false => Ok(Some(self.creations.take(user, 1).await?)),
+        }
+    }
+
+    /// Admits a new run of `user`, whose [`turn`](Self::turn) it is. A budget that it did not ask for is brought within
+    /// what the user may still use.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` with the setting that is in the way.
@@ -171,12 +183,11 @@ impl Users {
         now: Timestamp,
         asked: &pb::Budgets,
         budgets: &mut Budgets,
-    ) -> Result<Option<Share>, Status> {
+    ) -> Result<(), Status> {
         let Quotas { live_runs, new_runs, tokens, cost_micros, .. } = self.quotas;
         if [live_runs, new_runs, tokens, cost_micros].iter().all(Option::is_none) {
-            return Ok(None);
+            return Ok(());
         }
-        let turn = self.creations.take(user, 1).await?;
         let ago = |time: Duration| Timestamp(now.0.saturating_sub(time.as_micros() as i64));
         let used = store.used_by(user, ago(DAY), ago(MINUTE), now).await.map_err(errors::store)?;
         for (what, count, limit, setting, retry) in [
@@ -211,13 +222,13 @@ impl Users {
             let asked = asked.filter(|asked| *asked > 0).unwrap_or_default();
             if left == 0 || asked > left {
                 let text = format!(
-                    "your runs of the last day have used {used} {what} of {limit} that a user may use ({setting}); \
+                    "your runs of the last day have used {used} {what}, or may use them still, of {limit} ({setting}); \
                      ask for at most {left}"
                 );
                 return Err(exhausted("USER_QUOTA", text, DAY / 24));
             }
             *budget = Some(budget.map_or(left, |budget| budget.min(left)));
         }
-        Ok(Some(turn))
+        Ok(())
     }
 }

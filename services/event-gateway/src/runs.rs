@@ -86,10 +86,12 @@ impl RunService for Runs {
         let caller = Caller::of(request.extensions());
         let (store, request) = (&*self.0.store, request.into_inner());
         let request_id = request.request_id.clone();
+        // Before the look-up: the same request may be under way.
+        let turn = self.0.users.turn(&caller.user_id).await?;
         let accepted = copies::accepted(store, &caller.user_id, &request_id).await?;
         let mut request = copies::completed(store, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
-        let (mut turn, mut warned) = (None, Vec::new());
+        let mut warned = Vec::new();
         let spec = match accepted {
             Some(accepted) => {
                 let mut spec = spec(copies::as_accepted(request, &accepted), caller.user_id, None)?;
@@ -102,14 +104,14 @@ impl RunService for Runs {
                 let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
                 let mut spec = spec(request, caller.user_id, Some(&self.0.maxima))?;
                 self.0.require(&spec).await?;
+                let (user, budgets) = (&spec.user_id, &mut spec.budgets);
+                self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
                 if spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
                     let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
                     warned = warnings(&spec, &described);
                     spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
-                let (user, budgets) = (&spec.user_id, &mut spec.budgets);
-                turn = self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
                 spec
             }
         };

@@ -1,6 +1,7 @@
 //! Search: one ranking for every client, by the words of passages and by their meaning.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Status;
@@ -11,6 +12,7 @@ use tree_agent_store::{PassageId, PassageQuery, StoreError, StoredPassage};
 use crate::errors;
 use crate::gateway::Gateway;
 use crate::meaning::Meant;
+use crate::shares::Share;
 
 /// What to search for.
 pub(crate) struct Asked {
@@ -29,13 +31,13 @@ pub(crate) struct Asked {
 /// The best passages for what is `asked` by or for a user.
 pub(crate) async fn search(gateway: &Gateway, user: &str, asked: Asked) -> Result<SearchResults, Status> {
     if let (Some(meaning), Some(within)) = (&gateway.meaning, asked.whole_within) {
-        meaning.wait(within).await.map_err(errors::store)?;
+        meaning.wait(&asked.context, within).await.map_err(errors::store)?;
     }
-    let _place = gateway.users.searches.take(user, 1).await?;
-    found(gateway, asked).await.map_err(errors::store)
+    let place = Arc::new(gateway.users.searches.take(user, 1).await?);
+    found(gateway, asked, place).await.map_err(errors::store)
 }
 
-async fn found(gateway: &Gateway, asked: Asked) -> Result<SearchResults, StoreError> {
+async fn found(gateway: &Gateway, asked: Asked, place: Arc<Share>) -> Result<SearchResults, StoreError> {
     let Asked { query: text, context, path_prefix, limit, .. } = asked;
     let query = Query::new(&text);
     // Signs alone mean nothing.
@@ -48,7 +50,7 @@ async fn found(gateway: &Gateway, asked: Asked) -> Result<SearchResults, StoreEr
     let best: Vec<&StoredPassage> = ranked.iter().map(|ranked| &found.passages[ranked.index]).collect();
     let by_words: Vec<PassageId> = best.iter().map(|passage| passage.id).collect();
     let meant = match &gateway.meaning {
-        Some(meaning) => meaning.order(text, &context, &path_prefix, &best).await?,
+        Some(meaning) => meaning.order(text, &context, &path_prefix, &best, place.clone()).await?,
         None => Meant::default(),
     };
     let (vectors, mut similar) = (meant.order.is_some(), meant.order.unwrap_or_default());

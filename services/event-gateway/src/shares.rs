@@ -35,7 +35,7 @@ pub(crate) struct Limits {
     pub(crate) total: u64,
     /// For one user.
     pub(crate) each: u64,
-    /// The setting of that.
+    /// The setting of that; empty for none.
     pub(crate) setting: &'static str,
     /// How long to wait for it.
     pub(crate) patience: Duration,
@@ -113,9 +113,10 @@ impl Shares {
 
     fn refusal(&self, has_all: bool) -> Status {
         let Limits { what, total, each, setting, .. } = self.0.limits;
+        let setting = if setting.is_empty() { String::new() } else { format!(" ({setting})") };
         let text = match has_all {
             true => {
-                format!("you have as many {what} as one user may have at once, {each} ({setting}); try again")
+                format!("you have as many {what} as one user may have at once, {each}{setting}; try again")
             }
             false => format!("{what} of other users take all {total} that this gateway has; try again"),
         };

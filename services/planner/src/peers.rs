@@ -18,7 +18,7 @@ use tree_agent_proto::internal::v1::model_service_client::ModelServiceClient;
 use tree_agent_runtime::Readiness;
 use tree_agent_runtime::channel::{Connector, Peers};
 use tree_agent_runtime::config::RoleUrls;
-use tree_agent_store::{ClusterState, DriverAbout, DriverState, PeerState, Store};
+use tree_agent_store::{DriverAbout, DriverState, PeerState, Store};
 
 /// How often everybody is asked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -36,6 +36,8 @@ struct Service {
     name: &'static str,
     urls: Vec<Uri>,
     resolved: Option<Instant>,
+    /// Why the addresses are not known.
+    unresolved: String,
     replicas: BTreeMap<SocketAddr, Replica>,
 }
 
@@ -55,7 +57,13 @@ pub(crate) async fn watch(
     store: Arc<dyn Store>,
     readiness: Readiness,
 ) {
-    let service = |name, urls| Service { name, urls, resolved: None, replicas: BTreeMap::new() };
+    let service = |name, urls| Service {
+        name,
+        urls,
+        resolved: None,
+        unresolved: "its name has no address".to_owned(),
+        replicas: BTreeMap::new(),
+    };
     let mut services = [
         service("planners", urls.planners),
         service("executors", urls.executors),
@@ -71,20 +79,21 @@ pub(crate) async fn watch(
         let peers = services.iter().map(|service| (service.name.to_owned(), service.states())).collect();
         let about = DriverAbout { version: env!("CARGO_PKG_VERSION").to_owned(), peers };
         if told.as_ref().is_none_or(|(known, at): &(_, Instant)| *known != about || at.elapsed() > AGAIN)
-            && store.note_driver(&driver, &about).await.is_ok()
+            && let Ok(Ok(())) = timeout(PATIENCE, store.note_driver(&driver, &about)).await
         {
             told = Some((about, Instant::now()));
         }
-        if let Ok(cluster) = store.cluster().await {
-            note_gone(&mut others, cluster, &driver);
+        // A store that hangs holds nothing else up.
+        if let Ok(Ok(drivers)) = timeout(PATIENCE, store.drivers()).await {
+            note_gone(&mut others, drivers, &driver);
         }
         sleep(EVERY).await;
     }
 }
 
 /// Logs, once for each, that the lease of another planner has ended.
-fn note_gone(others: &mut BTreeMap<String, u64>, cluster: ClusterState, me: &str) {
-    for DriverState { id, ends_in_ms, runs, .. } in cluster.drivers {
+fn note_gone(others: &mut BTreeMap<String, u64>, drivers: Vec<DriverState>, me: &str) {
+    for DriverState { id, ends_in_ms, runs, .. } in drivers {
         if ends_in_ms >= 0 && id != me {
             others.insert(id, runs);
         } else if let Some(had) = others.remove(&id) {
@@ -101,14 +110,15 @@ fn note_gone(others: &mut BTreeMap<String, u64>, cluster: ClusterState, me: &str
 
 impl Service {
     async fn ask(&mut self, connector: &Connector, readiness: &Readiness) {
+        let name = self.name;
+        let before = self.away();
         if self.resolved.is_none_or(|at| at.elapsed() > AGAIN) {
             self.resolve(connector).await;
         }
-        let name = self.name;
-        let before = self.away();
         join_all(self.replicas.values_mut().map(|replica| replica.ask(name))).await;
         let (all, away) = (self.replicas.len(), self.away());
-        let outcome = match all > 0 && away.len() == all {
+        let outcome = match away.len() == all {
+            true if all == 0 => Err(format!("none is known: {}", self.unresolved)),
             true => Err(format!("none of {all} answers: {}", away.join("; "))),
             false => Ok(()),
         };
@@ -125,8 +135,11 @@ impl Service {
         let mut now = BTreeMap::new();
         for url in &self.urls {
             // A name service that is down takes nothing down.
-            let Ok(replicas) = connector.replicas(url).await else { return };
-            now.extend(replicas);
+            match timeout(PATIENCE, connector.replicas(url)).await {
+                Ok(Ok(replicas)) => now.extend(replicas),
+                Ok(Err(error)) => return self.unresolved = error.to_string(),
+                Err(_) => return self.unresolved = "the name service does not answer".to_owned(),
+            }
         }
         self.resolved = Some(Instant::now());
         self.replicas.retain(|address, _| now.contains_key(address));

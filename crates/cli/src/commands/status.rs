@@ -24,9 +24,11 @@ impl Status {
         let info = client.ask(pb::GetServerInfoRequest {}).await?;
         let cluster = match client.ask(pb::GetStatusRequest {}).await {
             // A server of 0.2.
-            Err(CliError::Refused(status)) if status.code() == Code::Unimplemented => Default::default(),
-            cluster => cluster?,
+            Err(CliError::Refused(status)) if status.code() == Code::Unimplemented => None,
+            cluster => Some(cluster?),
         };
+        let is_known = cluster.is_some();
+        let cluster = cluster.unwrap_or_default();
         let exit = if cluster.problems.is_empty() { Exit::Success } else { Exit::Internal };
         let strategies = info.strategies.iter().map(|strategy| Strategy::from_wire(*strategy));
         let strategies: Vec<&str> = strategies.map(|s| s.map(Strategy::as_str)).collect::<Result<_, _>>()?;
@@ -83,7 +85,9 @@ impl Status {
         ];
         print_rows(context, &rows)?;
         let runs = format!("{} live, {} of them wait for a planner", cluster.live_runs, cluster.waiting_runs);
-        print_rows(context, &[("runs", runs)])?;
+        if is_known {
+            print_rows(context, &[("runs", runs)])?;
+        }
         if let Some(pending) = cluster.pending_passages {
             print_rows(context, &[("vectors", format!("{} texts wait for one", grouped(pending)))])?;
         }

@@ -218,8 +218,10 @@ impl Runs for SimStore {
                     used.live += u64::from(!run.status.is_final());
                     if run.created_at > day && run.created_at <= now {
                         used.new += u64::from(run.created_at > minute);
-                        used.tokens += run.usage.tokens();
-                        used.cost_micros += run.usage.cost_micros;
+                        let budgets = run.spec.budgets;
+                        let may = |budget: Option<u64>| budget.filter(|_| !run.status.is_final()).unwrap_or(0);
+                        used.tokens += run.usage.tokens().max(may(budgets.max_tokens));
+                        used.cost_micros += run.usage.cost_micros.max(may(budgets.max_cost_micros));
                     }
                 }
             }
@@ -393,7 +395,7 @@ impl Passages for SimStore {
 
 #[async_trait]
 impl Vectors for SimStore {
-    async fn find_unembedded(&self, _: &str) -> Result<u64, StoreError> {
+    async fn find_unembedded(&self, _: &str) -> Result<(), StoreError> {
         Err(absent("search"))
     }
 

@@ -15,7 +15,7 @@ use crate::ports::{
     ClusterState, DriverAbout, DriverState, Operations, Stored, StoredChunk, StoredEvent, WholeProjection,
 };
 use crate::schema::Dialect;
-use crate::types::{Time, json, now};
+use crate::types::{Time, json};
 
 #[async_trait]
 impl<S: Backend> Operations for S {
@@ -36,6 +36,10 @@ impl<S: Backend> Operations for S {
         let (driver, about) = (driver.to_owned(), json(about)?);
         let sql = "UPDATE tree_agent_drivers SET about = $2 WHERE id = $1";
         self.write(move |db| Box::pin(async move { db.run(sql, &[&driver, &about]).await })).await
+    }
+
+    async fn drivers(&self) -> Result<Vec<DriverState>, StoreError> {
+        self.with(|db| Box::pin(drivers(db))).await
     }
 
     async fn cluster(&self) -> Result<ClusterState, StoreError> {
@@ -79,33 +83,36 @@ impl<S: Backend> Operations for S {
     }
 }
 
-async fn cluster<D: Db>(db: &mut D) -> Result<ClusterState, StoreError> {
-    let here = now().micros();
-    let since = |at: &str| {
-        D::DIALECT
-            .pick(
-                format!("CAST(extract(epoch FROM now() - {at}) * 1000 AS bigint)").as_str(),
-                format!("({here} - {at}) / 1000").as_str(),
-            )
-            .to_owned()
-    };
+/// Milliseconds since `at`, by the clock of the store.
+fn since(dialect: Dialect, at: &str) -> String {
+    match dialect {
+        Dialect::Postgres => format!("CAST(extract(epoch FROM now() - {at}) * 1000 AS bigint)"),
+        Dialect::Embedded => format!("(CAST(unixepoch('subsec') * 1000 AS INTEGER) - {at} / 1000)"),
+    }
+}
+
+async fn drivers<D: Db>(db: &mut D) -> Result<Vec<DriverState>, StoreError> {
     let owned = D::DIALECT.pick("lease_expires_at = 'infinity'", "lease_expires_at = 9223372036854775807");
     let sql = format!(
         "SELECT d.id, -{}, (SELECT count(*) FROM tree_agent_runs WHERE lease_owner = d.id AND {LIVE} AND {owned}), \
          d.about FROM tree_agent_drivers d ORDER BY d.id",
-        since("d.lease_expires_at")
+        since(D::DIALECT, "d.lease_expires_at")
     );
     let rows = db.rows(&sql, &[]).await?;
     let driver = |row: &D::Row| {
         let about = row.json(3, || "what a driver says about itself".to_owned())?;
         Ok(DriverState { id: row.get(0)?, ends_in_ms: row.get(1)?, runs: row.number(2)?, about })
     };
-    let drivers = rows.iter().map(driver).collect::<Result<_, StoreError>>()?;
-    let rests = "status = 'paused' OR lease_expires_at IS NOT NULL";
+    rows.iter().map(driver).collect()
+}
+
+async fn cluster<D: Db>(db: &mut D) -> Result<ClusterState, StoreError> {
+    let drivers = drivers(db).await?;
+    let waits = "status <> 'paused' AND lease_expires_at IS NULL";
     let sql = format!(
-        "SELECT count(*), count(*) FILTER (WHERE NOT ({rests})), \
-         COALESCE(max({}) FILTER (WHERE NOT ({rests})), 0) FROM tree_agent_runs WHERE {LIVE}",
-        since("created_at")
+        "SELECT count(*), count(*) FILTER (WHERE {waits}), \
+         COALESCE(max({}) FILTER (WHERE {waits} AND epoch = 0), 0) FROM tree_agent_runs WHERE {LIVE}",
+        since(D::DIALECT, "created_at")
     );
     let row = db.row(&sql, &[]).await?;
     // A clock may have been ahead.

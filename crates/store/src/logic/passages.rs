@@ -333,9 +333,8 @@ async fn check<D: Db>(
         }
         // Also where nothing differs: the index of words is not compared.
         if mended {
-            if title != document.title {
-                db.run("UPDATE onto_sources SET title = $2 WHERE id = $1", &[&id.0, &title]).await?;
-            }
+            // Also with the same title: the project has changed, for those who keep what they read of it.
+            db.run("UPDATE onto_sources SET title = $2 WHERE id = $1", &[&id.0, &title]).await?;
             replace(db, id, document.project_id.map(|id| id.0), &new).await?;
         }
     }

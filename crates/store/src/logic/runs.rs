@@ -133,21 +133,27 @@ async fn used_by<D: Db>(
     let user = clean(&user_id);
     let live = format!("SELECT count(*) FROM tree_agent_runs WHERE user_id = $1 AND {LIVE}");
     let live = db.row(&live, &[&user]).await?.map_or(Ok(0), |row| row.number(0))?;
-    let sum = |key: &str| format!("CAST(COALESCE(sum(CAST(usage ->> '{key}' AS bigint)), 0) AS bigint)");
+    // A live run may still use what is left of its budget.
+    let greater = D::DIALECT.pick("greatest", "max");
+    let number = |value: &str| format!("COALESCE(CAST({value} AS bigint), 0)");
+    let sum = |used: String, budget: &str| {
+        let budget = number(&format!("spec -> 'budgets' ->> '{budget}'"));
+        format!("CAST(COALESCE(sum(CASE WHEN {LIVE} THEN {greater}({used}, {budget}) ELSE {used} END), 0) AS bigint)")
+    };
+    let tokens = format!("{} + {}", number("usage ->> 'inputTokens'"), number("usage ->> 'outputTokens'"));
     let sql = format!(
-        "SELECT count(*) FILTER (WHERE created_at > $3), {}, {}, {} FROM tree_agent_runs \
+        "SELECT count(*) FILTER (WHERE created_at > $3), {}, {} FROM tree_agent_runs \
          WHERE user_id = $1 AND created_at > $2 AND created_at <= $4",
-        sum("inputTokens"),
-        sum("outputTokens"),
-        sum("costMicros")
+        sum(tokens, "maxTokens"),
+        sum(number("usage ->> 'costMicros'"), "maxCostMicros")
     );
     let row = db.row(&sql, &[&user, &Time(day), &Time(minute), &Time(now)]).await?;
     let number = |i| row.as_ref().map_or(Ok(0), |row| row.number(i));
     Ok(UsedBy {
         live,
         new: number(0)?,
-        tokens: number(1)?.saturating_add(number(2)?),
-        cost_micros: number(3)?,
+        tokens: number(1)?,
+        cost_micros: number(2)?,
     })
 }
 

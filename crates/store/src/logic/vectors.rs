@@ -17,10 +17,9 @@ use crate::types::{List, now};
 
 #[async_trait]
 impl<S: Backend> Vectors for S {
-    async fn find_unembedded(&self, model: &str) -> Result<u64, StoreError> {
+    async fn find_unembedded(&self, model: &str) -> Result<(), StoreError> {
         let model = model.to_owned();
-        self.transaction(move |db| Box::pin(find(db, model))).await?;
-        self.count_unembedded().await
+        self.transaction(move |db| Box::pin(find(db, model))).await
     }
 
     async fn take_unembedded(
@@ -85,10 +84,11 @@ impl<S: Backend> Vectors for S {
 }
 
 /// Lets the texts of a document wait that have no vector of any model. Those that have one of another model only are
-/// found by [`find`].
+/// found by [`find`]. In the order of the hashes, so that no two writers wait for each other.
 pub(super) async fn wait<D: Db>(db: &mut D, document: DocumentId) -> Result<(), StoreError> {
     let sql = "INSERT INTO onto_pending (hash) SELECT DISTINCT p.hash FROM onto_passages p WHERE p.document_id = $1 \
-               AND NOT EXISTS (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash) ON CONFLICT DO NOTHING";
+               AND NOT EXISTS (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash) \
+               ORDER BY p.hash ON CONFLICT DO NOTHING";
     db.run(sql, &[&document.0]).await
 }
 
@@ -124,7 +124,8 @@ fn orphans(table: &str) -> String {
 
 async fn find<D: Db>(db: &mut D, model: String) -> Result<(), StoreError> {
     let sql = "INSERT INTO onto_pending (hash) SELECT DISTINCT p.hash FROM onto_passages p WHERE NOT EXISTS \
-               (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash AND v.model = $1) ON CONFLICT DO NOTHING";
+               (SELECT 1 FROM onto_vectors v WHERE v.hash = p.hash AND v.model = $1) \
+               ORDER BY p.hash ON CONFLICT DO NOTHING";
     db.run(sql, &[&model]).await
 }
 

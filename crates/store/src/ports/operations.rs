@@ -33,7 +33,12 @@ pub trait Operations: Send + Sync {
         Ok(())
     }
 
-    /// The drivers, and the runs that have not ended.
+    /// The drivers with a row, by their names. It goes an hour after the lease.
+    async fn drivers(&self) -> Result<Vec<DriverState>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// The drivers, and the runs that have not ended. It looks at all of these.
     async fn cluster(&self) -> Result<ClusterState, StoreError> {
         Ok(ClusterState::default())
     }
@@ -116,7 +121,7 @@ pub struct ClusterState {
     pub live: u64,
     /// Those of them that could be driven, and that nobody owns.
     pub waiting: u64,
-    /// Milliseconds since the first of these was created.
+    /// Milliseconds since the first one was created that no driver has ever owned.
     pub longest_wait_ms: u64,
 }
 

@@ -12,9 +12,9 @@ use crate::error::StoreError;
 /// Vectors of the texts of passages, kept by the hashes of the texts.
 #[async_trait]
 pub trait Vectors: Send + Sync {
-    /// Lets every text wait that has no vector of `model`, and returns how many wait. It looks at all passages. Texts
-    /// of new passages wait by themselves.
-    async fn find_unembedded(&self, model: &str) -> Result<u64, StoreError>;
+    /// Lets every text wait that has no vector of `model`. It looks at all passages. Texts of new passages wait by
+    /// themselves.
+    async fn find_unembedded(&self, model: &str) -> Result<(), StoreError>;
 
     /// Takes texts, at most `limit`, that wait for a vector of `model`. Nobody else gets them for as long as they are
     /// held, unless they get their vectors.

@@ -549,4 +549,30 @@ mod tests {
         }
         all_are_free(&connections).await;
     }
+
+    #[tokio::test]
+    async fn connections_are_free_again_when_postgres_restarts_while_calls_are_cancelled() {
+        let (mut server, connections) = two_connections().await;
+        for _ in 0..3 {
+            let calls = [(); 2].map(|()| {
+                let connections = connections.clone();
+                tokio::spawn(async move {
+                    let mut connection = connections.take().await?;
+                    connection.query("SELECT pg_sleep(600)", &[]).await
+                })
+            });
+            while connections.permits.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            calls.iter().for_each(tokio::task::JoinHandle::abort);
+            server.stop();
+            server.start_again().unwrap();
+            all_are_free(&connections).await;
+            // The pool may still hold connections of before.
+            let works = async {
+                while !matches!(connections.take().await, Ok(mut next) if next.query("SELECT 1", &[]).await.is_ok()) {}
+            };
+            tokio::time::timeout(Duration::from_secs(20), works).await.expect("it works again");
+        }
+    }
 }

@@ -122,6 +122,7 @@ contract! {
     passages::titles_that_an_earlier_version_found_in_comments_are_mended,
     passages::vectors_are_kept_as_long_as_a_passage_has_their_text,
     passages::a_text_gets_its_vector_from_one_gateway,
+    passages::vectors_in_memory_are_those_that_are_stored,
     passages::passages_that_are_not_what_a_body_says_are_found_and_mended,
     documents::projects_have_unique_names_and_pages,
     documents::a_request_id_belongs_to_the_user_who_sent_it,

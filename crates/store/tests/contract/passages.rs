@@ -1,12 +1,13 @@
 //! Passages: which ones a search finds, and their vectors.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tree_agent_contract::document::DocumentKind;
 use tree_agent_contract::{DocumentId, RunContext, Scope};
 use tree_agent_retrieval::{Kind, Query, rank};
-use tree_agent_store::{CANDIDATES, FoundPassages, PassageId, PassageQuery, Store, Unembedded};
+use tree_agent_store::{CANDIDATES, FoundPassages, PassageId, PassageQuery, Store, Unembedded, VectorCache};
 use uuid::Uuid;
 
 use crate::documents::{new_project, project_id, source};
@@ -213,7 +214,8 @@ pub async fn vectors_are_kept_as_long_as_a_passage_has_their_text(f: Fixture) {
     vectors.push((Uuid::from_u128(7), vec![1]));
     f.store.put_vectors("m", vectors.clone()).await.unwrap();
     f.store.put_vectors("m", vectors).await.unwrap();
-    assert_eq!((f.store.find_unembedded("m").await.unwrap(), taken(&f, "m", 10).await), (0, vec![]));
+    f.store.find_unembedded("m").await.unwrap();
+    assert_eq!(taken(&f, "m", 10).await, []);
     let marks = f.store.vector_marks("m", &RunContext::default()).await.unwrap();
     assert_eq!((marks.model, &marks.projects), (marked.model + 2, &marked.projects));
     let (all, one) = (RunContext::default(), RunContext::project(project_id(1)));
@@ -270,14 +272,67 @@ pub async fn a_text_gets_its_vector_from_one_gateway(f: Fixture) {
     assert!((4..=5).contains(&again.len()) && !again.contains(&one[0]), "{again:?}");
     // Another model is told of all of them.
     f.rows("DELETE FROM onto_pending").await;
-    assert_eq!(
-        (f.store.find_unembedded("m").await.unwrap(), f.store.find_unembedded("n").await.unwrap()),
-        (again.len() as u64, 5)
-    );
+    for (model, count) in [("m", again.len() as u64), ("n", 5)] {
+        f.store.find_unembedded(model).await.unwrap();
+        assert_eq!(f.store.count_unembedded().await.unwrap(), count, "{model}");
+    }
 }
 
 async fn taken(f: &Fixture, model: &str, limit: usize) -> Vec<Unembedded> {
     f.store.take_unembedded(model, limit, Duration::from_secs(600)).await.unwrap()
+}
+
+pub async fn vectors_in_memory_are_those_that_are_stored(f: Fixture) {
+    for n in 1..=2 {
+        f.store.create_project(new_project(n, &format!("P{n}"))).await.unwrap();
+    }
+    let put = async |n: u128, project, body: &str| {
+        f.store.put_document(source(n, project, &format!("{n}.md"), "T", body)).await.unwrap();
+    };
+    let embed = async |limit| {
+        let texts = taken(&f, "m", limit).await;
+        let vectors = texts.into_iter().map(|text| (text.hash, vec![text.text.len() as i8; 2])).collect();
+        f.store.put_vectors("m", vectors).await.unwrap();
+    };
+    let cache = Arc::new(VectorCache::new(f.store.clone(), "m", 2, 3 * 22));
+    let shown = async |context: &RunContext| {
+        let kept = cache.of(context).await.unwrap()?;
+        let ids = kept.iter().flat_map(|kept| kept.iter().map(|(id, vector)| (id.document.0.as_u128(), vector[0])));
+        Some((ids.collect::<Vec<_>>(), kept.iter().map(|kept| kept.lacking).sum::<u64>()))
+    };
+    let (all, one) = (RunContext::default(), RunContext::project(project_id(1)));
+    put(1, 1, "a").await;
+    put(2, 1, "bb").await;
+    assert_eq!(shown(&one).await, Some((vec![], 2)));
+    // Of one that lacks some, what another gateway has made is seen; and so is every change of its documents.
+    embed(1).await;
+    assert_eq!(shown(&one).await.unwrap().1, 1);
+    embed(1).await;
+    assert_eq!(shown(&one).await, Some((vec![(1, 3), (2, 4)], 0)));
+    put(1, 1, "ccc").await;
+    embed(9).await;
+    assert_eq!(shown(&one).await, Some((vec![(1, 5), (2, 4)], 0)));
+    f.store.delete_source(DocumentId(Uuid::from_u128(1)), None).await.unwrap();
+    assert_eq!(shown(&one).await, Some((vec![(2, 4)], 0)));
+    put(3, 2, "dddd").await;
+    embed(9).await;
+    assert_eq!(shown(&all).await, Some((vec![(2, 4), (3, 6)], 0)));
+    // Three fit, and a fourth does not. What fits is found all the same, and all of it when there is room again.
+    put(4, 2, "eeeee").await;
+    put(5, 2, "ffffff").await;
+    embed(9).await;
+    for _ in 0..2 {
+        assert_eq!(shown(&all).await, None);
+        assert_eq!(shown(&one).await, Some((vec![(2, 4)], 0)));
+        assert_eq!(shown(&RunContext::project(project_id(2))).await.unwrap().0.len(), 3);
+    }
+    f.store.delete_source(DocumentId(Uuid::from_u128(5)), None).await.unwrap();
+    assert_eq!(shown(&all).await.unwrap().0.len(), 3);
+    // So is what was made anew, though no document has changed.
+    f.rows("UPDATE onto_passages SET ordinal = 7 WHERE body = 'bb'").await;
+    let was = f.store.vector_marks("m", &one).await.unwrap();
+    f.store.check_passages(None, 10, true).await.unwrap();
+    assert_ne!(f.store.vector_marks("m", &one).await.unwrap().projects, was.projects);
 }
 
 pub async fn passages_that_are_not_what_a_body_says_are_found_and_mended(f: Fixture) {

@@ -130,6 +130,7 @@ pub async fn what_a_user_has_used_is_counted_over_their_runs(f: Fixture) {
     let second = |n: i64| Timestamp(n * 1_000_000);
     let at = |n, user: &str, seconds| {
         let mut run = requested(n, "", user);
+        run.spec.budgets.max_tokens = Some(100);
         run.events.iter_mut().for_each(|event| event.timestamp = second(seconds));
         run
     };
@@ -150,10 +151,10 @@ pub async fn what_a_user_has_used_is_counted_over_their_runs(f: Fixture) {
         ended.projection.run = Some(RunRow { usage, ..run_row(RunStatus::Completed) });
         assert_eq!(f.store.append([ended].into()).await.unwrap(), [AppendOutcome::Appended]);
     }
-    assert_eq!(used("ann", now).await, (2, 1, 7, 9), "the clock was ahead once");
+    assert_eq!(used("ann", now).await, (2, 1, 107, 9), "one may use 100 still; the clock was ahead once");
     f.store.delete_run(run_id(2)).await.unwrap();
-    assert_eq!(used("ann", now).await, (2, 1, 7, 9), "what is deleted was used");
-    assert_eq!(used("bob", now).await, (1, 1, 0, 0));
+    assert_eq!(used("ann", now).await, (2, 1, 107, 9), "what is deleted was used");
+    assert_eq!(used("bob", now).await, (1, 1, 100, 0));
 }
 
 pub async fn the_texts_of_a_search_count_and_are_not_listed(f: Fixture) {

@@ -17,6 +17,7 @@ mod estimates;
 mod files;
 mod forged_messages;
 mod forks;
+mod given_up;
 mod http;
 mod imports;
 mod meaning;

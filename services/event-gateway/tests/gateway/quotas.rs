@@ -68,12 +68,19 @@ async fn a_run_gets_no_more_than_its_user_may_still_use_today() {
         ..run(id)
     };
     is_refused(&create(&gateway, asking(1_001, "a")).await.unwrap_err(), "TREE_AGENT_USER_TOKENS");
-    let budgets = create(&gateway, asking(900, "b")).await.unwrap().budgets.unwrap();
+    let first = create(&gateway, asking(900, "b")).await.unwrap();
+    let budgets = first.budgets.unwrap();
     assert_eq!((budgets.max_tokens, budgets.max_cost_micros), (Some(900), Some(50)));
-    let request = run("c");
+    // The first one may use 900 tokens and all of the money still. When it has ended, it has used nothing.
+    is_refused(&create(&gateway, run("c")).await.unwrap_err(), "TREE_AGENT_USER_COST_MICROS");
+    gateway.drive(&first).await.finish().await;
+    let request = run("d");
     let made = create(&gateway, request.clone()).await.unwrap();
     assert_eq!(made.budgets.unwrap().max_tokens, Some(1_000));
     assert_eq!(create(&gateway, request).await.unwrap().run_id, made.run_id);
+    // A fork keeps the budgets of its run, of which nothing is left now.
+    let fork = ForkRunRequest { run_id: made.run_id, ..Default::default() };
+    is_refused(&gateway.runs().fork_run(fork).await.unwrap_err(), "TREE_AGENT_USER_TOKENS");
     gateway.stop().await;
 }
 

@@ -326,7 +326,7 @@ impl Passages for Unreliable {
 
 #[async_trait]
 impl Vectors for Unreliable {
-    async fn find_unembedded(&self, model: &str) -> Result<u64, StoreError> {
+    async fn find_unembedded(&self, model: &str) -> Result<(), StoreError> {
         self.inner.find_unembedded(model).await
     }
     async fn take_unembedded(
