@@ -70,14 +70,14 @@ impl Readiness {
         let mut state = self.state.lock().await;
         let entry = state.dependencies.entry(dependency);
         let known = entry.or_insert_with(|| Dependency { required: false, down: None });
-        known.down = match (known.down.take(), outcome) {
+        // At the start nothing was down before, and nothing was up.
+        let was_down = known.down.take().filter(|(reason, _)| reason != UNKNOWN);
+        known.down = match (was_down, outcome) {
             (None, Ok(())) => None,
-            (known, Err(reason)) if known.as_ref().is_none_or(|(known, _)| known == UNKNOWN) => {
+            (None, Err(reason)) => {
                 tracing::warn!(dependency, reason, "dependency is down");
                 Some((reason, Instant::now()))
             }
-            // At the start, nothing was down before.
-            (Some((reason, _)), Ok(())) if reason == UNKNOWN => None,
             (Some((_, since)), Ok(())) => {
                 let seconds = since.elapsed().as_secs_f64();
                 tracing::info!(dependency, "dependency is up after {seconds:.1} s");

@@ -82,8 +82,7 @@ impl ProjectVectors {
     fn holds(&self, revision: u64, model_revision: u64) -> bool {
         let (begun, took) = self.read;
         let is_recent = took > SLOW.0 && begun.elapsed() < took * SLOW.1;
-        self.revision >= revision
-            && (self.lacking == 0 || self.model_revision >= model_revision || is_recent)
+        self.revision >= revision && (self.lacking == 0 || self.model_revision >= model_revision || is_recent)
     }
 }
 

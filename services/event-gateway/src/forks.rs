@@ -6,8 +6,8 @@ use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::event::RunForked;
 use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{
-    Budgets, Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus, RunSummary,
-    Strategy, Timestamp, limits,
+    Budgets, Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus,
+    RunSummary, Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Run;
 use tree_agent_proto::{Wire, v1 as pb};

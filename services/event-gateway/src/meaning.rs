@@ -129,7 +129,11 @@ impl Meaning {
         };
         let is_within =
             move |id: &PassageId| within.as_ref().is_none_or(|within| within.contains(&id.document));
-        let Some(vector) = self.embedded(vec![query.to_owned()], until).await.and_then(|mut all| all.pop()).filter(|vector| !vector.is_empty())
+        let Some(vector) = self
+            .embedded(vec![query.to_owned()], until)
+            .await
+            .and_then(|mut all| all.pop())
+            .filter(|vector| !vector.is_empty())
         else {
             return self.by_words(context, path_prefix).await;
         };

@@ -219,7 +219,8 @@ impl Runs for SimStore {
                     if run.created_at > day && run.created_at <= now {
                         used.new += u64::from(run.created_at > minute);
                         let budgets = run.spec.budgets;
-                        let may = |budget: Option<u64>| budget.filter(|_| !run.status.is_final()).unwrap_or(0);
+                        let may =
+                            |budget: Option<u64>| budget.filter(|_| !run.status.is_final()).unwrap_or(0);
                         used.tokens += run.usage.tokens().max(may(budgets.max_tokens));
                         used.cost_micros += run.usage.cost_micros.max(may(budgets.max_cost_micros));
                     }

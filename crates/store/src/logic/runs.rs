@@ -138,7 +138,9 @@ async fn used_by<D: Db>(
     let number = |value: &str| format!("COALESCE(CAST({value} AS bigint), 0)");
     let sum = |used: String, budget: &str| {
         let budget = number(&format!("spec -> 'budgets' ->> '{budget}'"));
-        format!("CAST(COALESCE(sum(CASE WHEN {LIVE} THEN {greater}({used}, {budget}) ELSE {used} END), 0) AS bigint)")
+        format!(
+            "CAST(COALESCE(sum(CASE WHEN {LIVE} THEN {greater}({used}, {budget}) ELSE {used} END), 0) AS bigint)"
+        )
     };
     let tokens = format!("{} + {}", number("usage ->> 'inputTokens'"), number("usage ->> 'outputTokens'"));
     let sql = format!(
@@ -149,12 +151,7 @@ async fn used_by<D: Db>(
     );
     let row = db.row(&sql, &[&user, &Time(day), &Time(minute), &Time(now)]).await?;
     let number = |i| row.as_ref().map_or(Ok(0), |row| row.number(i));
-    Ok(UsedBy {
-        live,
-        new: number(0)?,
-        tokens: number(1)?,
-        cost_micros: number(2)?,
-    })
+    Ok(UsedBy { live, new: number(0)?, tokens: number(1)?, cost_micros: number(2)? })
 }
 
 async fn one<D: Db>(db: &mut D, run: RunId) -> Result<RunSummary, StoreError> {

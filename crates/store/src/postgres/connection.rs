@@ -510,14 +510,10 @@ mod tests {
                 connection.query("SELECT pg_sleep(600)", &[]).await.map(drop)
             };
             let calls = [(); 2].map(|()| tokio::spawn(sleeper(connections.clone())));
-            let refused = loop {
-                // Until both sleep: a connection is not to be had then.
-                match tokio::time::timeout(Duration::from_millis(200), connections.take()).await {
-                    Err(late) => break late,
-                    Ok(taken) => drop(taken.unwrap()),
-                }
-            };
-            drop(refused);
+            // Until both sleep, and a connection is not to be had.
+            while let Ok(taken) = tokio::time::timeout(Duration::from_millis(200), connections.take()).await {
+                drop(taken.unwrap());
+            }
             calls.iter().for_each(tokio::task::JoinHandle::abort);
             for call in calls {
                 assert!(call.await.unwrap_err().is_cancelled());
@@ -570,7 +566,12 @@ mod tests {
             all_are_free(&connections).await;
             // The pool may still hold connections of before.
             let works = async {
-                while !matches!(connections.take().await, Ok(mut next) if next.query("SELECT 1", &[]).await.is_ok()) {}
+                loop {
+                    let Ok(mut next) = connections.take().await else { continue };
+                    if next.query("SELECT 1", &[]).await.is_ok() {
+                        return;
+                    }
+                }
             };
             tokio::time::timeout(Duration::from_secs(20), works).await.expect("it works again");
         }

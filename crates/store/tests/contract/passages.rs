@@ -297,7 +297,8 @@ pub async fn vectors_in_memory_are_those_that_are_stored(f: Fixture) {
     let cache = Arc::new(VectorCache::new(f.store.clone(), "m", 2, 3 * 22));
     let shown = async |context: &RunContext| {
         let kept = cache.of(context).await.unwrap()?;
-        let ids = kept.iter().flat_map(|kept| kept.iter().map(|(id, vector)| (id.document.0.as_u128(), vector[0])));
+        let ids =
+            kept.iter().flat_map(|kept| kept.iter().map(|(id, vector)| (id.document.0.as_u128(), vector[0])));
         Some((ids.collect::<Vec<_>>(), kept.iter().map(|kept| kept.lacking).sum::<u64>()))
     };
     let (all, one) = (RunContext::default(), RunContext::project(project_id(1)));

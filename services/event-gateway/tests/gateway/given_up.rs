@@ -29,8 +29,7 @@ async fn calls_that_are_given_up_at_any_moment_leave_nothing_behind() {
     PostgresStore::migrate(&url).await.unwrap();
     let config = PoolConfig { max_connections: 4, ..PoolConfig::default() };
     let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(&url, config).await.unwrap());
-    let gateway =
-        Gateway::over(store.clone(), TestFanout::new(Mode::Faithful), Config::default()).await;
+    let gateway = Gateway::over(store.clone(), TestFanout::new(Mode::Faithful), Config::default()).await;
     let project = gateway.create_project("kept").await.project_id;
     let run = gateway.create_run("kept").await.run_id;
     let methods = methods();
@@ -38,7 +37,12 @@ async fn calls_that_are_given_up_at_any_moment_leave_nothing_behind() {
     for i in 0..5 * methods.len() {
         let path = &methods[i % methods.len()];
         // A method refuses a request with fields that it does not have, and does its work with the others.
-        for body in [json!({ "runId": run }), json!({ "projectId": project }), json!({ "objective": "why?" }), json!({})] {
+        for body in [
+            json!({ "runId": run }),
+            json!({ "projectId": project }),
+            json!({ "objective": "why?" }),
+            json!({}),
+        ] {
             let body = body.to_string();
             post(&gateway, path, body.clone(), Some(1)).await;
             // And a client that leaves.

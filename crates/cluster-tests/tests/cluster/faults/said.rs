@@ -121,7 +121,6 @@ async fn f17_an_outage_is_said_once_with_its_end() {
         says(&cluster, &before, ends).await;
         let said = since(&cluster, &before);
         let text = said.join("\n");
-        eprintln!("{what}: {} lines", said.len());
         assert!((1..=MOST).contains(&said.len()), "{what}: {} lines\n{text}", said.len());
         cluster.healthy().await;
     }
