@@ -140,10 +140,11 @@ impl Client {
                 }
                 // Without details nobody has answered.
                 Err(status) if is_transient(&status) && status.details().is_empty() => {
-                    return Err(CliError::Unreachable {
-                        server: self.server.clone(),
-                        reason: root_cause(&status),
-                    });
+                    let reason = match left() > LAST {
+                        true => root_cause(&status),
+                        false => format!("no answer within {} s", within.as_secs()),
+                    };
+                    return Err(CliError::Unreachable { server: self.server.clone(), reason });
                 }
                 Err(status) => return Err(status.into()),
             }

@@ -546,7 +546,7 @@ mod tests {
         all_are_free(&connections).await;
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn connections_are_free_again_when_postgres_restarts_while_calls_are_cancelled() {
         let (mut server, connections) = two_connections().await;
         for _ in 0..3 {
@@ -561,8 +561,11 @@ mod tests {
                 tokio::task::yield_now().await;
             }
             calls.iter().for_each(tokio::task::JoinHandle::abort);
-            server.stop();
-            server.start_again().unwrap();
+            // A server that shuts down waits for its clients, whose calls are being cancelled.
+            tokio::task::block_in_place(|| {
+                server.stop();
+                server.start_again().unwrap();
+            });
             all_are_free(&connections).await;
             // The pool may still hold connections of before.
             let works = async {

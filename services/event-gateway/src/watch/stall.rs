@@ -64,7 +64,8 @@ impl Stalls {
             if let Some(kept) = line.stalled(self.after) {
                 drop(kept);
                 self.given_up.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(
+                // One client may have hundreds. The metric counts them.
+                tracing::debug!(
                     seconds = self.after.as_secs_f64(),
                     "a client reads nothing; what was kept for it is dropped"
                 );
