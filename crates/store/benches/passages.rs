@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use tokio::task::JoinSet;
 use tree_agent_contract::document::{Document, DocumentKind, DocumentProps};
 use tree_agent_contract::{DocumentId, ProjectId, RunContext, Timestamp};
 use tree_agent_retrieval::{Query, nearest, rank};
@@ -106,8 +107,33 @@ async fn run() -> anyhow::Result<()> {
                 took_by_meaning.push(begun.elapsed());
                 anyhow::ensure!(kept[0].embedded() == passages && near.len() == CANDIDATES);
             }
+            let mut took_beside = Vec::new();
+            for _ in 0..QUESTIONS / 10 {
+                let begun = Instant::now();
+                let mut searches = JoinSet::new();
+                for _ in 0..10 {
+                    let (vectors, context, vector) = (vectors.clone(), context.clone(), random.vector());
+                    searches.spawn(async move {
+                        let kept = vectors.of(&context).await?.context("they fit")?;
+                        let compare = move || {
+                            let near = nearest(&vector, kept.iter().flat_map(|kept| kept.iter()), CANDIDATES);
+                            (near.len(), begun.elapsed())
+                        };
+                        anyhow::Ok(tokio::task::spawn_blocking(compare).await?)
+                    });
+                }
+                while let Some(done) = searches.join_next().await {
+                    let (found, time) = done??;
+                    anyhow::ensure!(found == CANDIDATES);
+                    took_beside.push(time);
+                }
+            }
             let matching = total as f64 * 100.0 / (QUESTIONS * passages) as f64;
-            for (what, mut took) in [("search", took), ("search by meaning", took_by_meaning)] {
+            for (what, mut took) in [
+                ("search", took),
+                ("search by meaning", took_by_meaning),
+                ("ten searches by meaning at once", took_beside),
+            ] {
                 took.sort_unstable();
                 println!(
                     "{}",
