@@ -275,16 +275,9 @@ pub trait Runs: Send + Sync {
     /// The run that `user_id` created with `request_id`, also a deleted one; none for an empty one.
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError>;
 
-    /// What the runs of `user_id` have used, also deleted ones: how many were created since `minute`, and what those
-    /// used that were created since `day`. Those that come after `now`, which a clock has made that was ahead, count
-    /// only as live.
-    async fn used_by(
-        &self,
-        user_id: &str,
-        day: Timestamp,
-        minute: Timestamp,
-        now: Timestamp,
-    ) -> Result<UsedBy, StoreError>;
+    /// What the runs of `user_id` have used in the minute and in the day before `now`, also deleted ones. Those that
+    /// come after `now`, which a clock has made that was ahead, count only as live.
+    async fn used_by(&self, user_id: &str, now: Timestamp) -> Result<UsedBy, StoreError>;
 
     /// The run, or [`StoreError::NotFound`]; also when it was [deleted](RunLists::delete_run).
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError>;

@@ -117,7 +117,7 @@ impl QuotaArgs {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
-const DAY: Duration = Duration::from_secs(86_400);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// The limits of users, with what they have on this gateway.
 pub(crate) struct Users {
@@ -188,8 +188,7 @@ impl Users {
         if [live_runs, new_runs, tokens, cost_micros].iter().all(Option::is_none) {
             return Ok(());
         }
-        let ago = |time: Duration| Timestamp(now.0.saturating_sub(time.as_micros() as i64));
-        let used = store.used_by(user, ago(DAY), ago(MINUTE), now).await.map_err(errors::store)?;
+        let used = store.used_by(user, now).await.map_err(errors::store)?;
         for (what, count, limit, setting, retry) in [
             ("live runs", used.live, live_runs, "TREE_AGENT_USER_LIVE_RUNS", MINUTE),
             ("new runs within a minute", used.new, new_runs, "TREE_AGENT_USER_NEW_RUNS", MINUTE / 6),
@@ -225,7 +224,7 @@ impl Users {
                     "your runs of the last day have used {used} {what}, or may use them still, of {limit} ({setting}); \
                      ask for at most {left}"
                 );
-                return Err(exhausted("USER_QUOTA", text, DAY / 24));
+                return Err(exhausted("USER_QUOTA", text, HOUR));
             }
             *budget = Some(budget.map_or(left, |budget| budget.min(left)));
         }

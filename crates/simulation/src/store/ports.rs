@@ -202,13 +202,7 @@ impl Runs for SimStore {
         .await
     }
 
-    async fn used_by(
-        &self,
-        user_id: &str,
-        day: Timestamp,
-        minute: Timestamp,
-        now: Timestamp,
-    ) -> Result<UsedBy, StoreError> {
+    async fn used_by(&self, user_id: &str, now: Timestamp) -> Result<UsedBy, StoreError> {
         let user_id = user_id.to_owned();
         self.call("used_by", &[], move |model, _| {
             let mut used = UsedBy::default();
@@ -216,8 +210,9 @@ impl Runs for SimStore {
                 let run = model.summary(*id)?;
                 if run.spec.user_id == user_id {
                     used.live += u64::from(!run.status.is_final());
-                    if run.created_at > day && run.created_at <= now {
-                        used.new += u64::from(run.created_at > minute);
+                    let age = now.millis_since(run.created_at);
+                    if run.created_at <= now && age < 86_400_000 {
+                        used.new += u64::from(age < 60_000);
                         let budgets = run.spec.budgets;
                         let may =
                             |budget: Option<u64>| budget.filter(|_| !run.status.is_final()).unwrap_or(0);

@@ -46,15 +46,9 @@ impl<S: Backend> Runs for S {
         self.with(move |db| Box::pin(async move { of_request(db, &user_id, &request_id).await })).await
     }
 
-    async fn used_by(
-        &self,
-        user_id: &str,
-        day: Timestamp,
-        minute: Timestamp,
-        now: Timestamp,
-    ) -> Result<UsedBy, StoreError> {
+    async fn used_by(&self, user_id: &str, now: Timestamp) -> Result<UsedBy, StoreError> {
         let user_id = user_id.to_owned();
-        self.with(move |db| Box::pin(used_by(db, user_id, day, minute, now))).await
+        self.with(move |db| Box::pin(used_by(db, user_id, now))).await
     }
 
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
@@ -123,13 +117,8 @@ async fn created_before<D: Db>(
     }
 }
 
-async fn used_by<D: Db>(
-    db: &mut D,
-    user_id: String,
-    day: Timestamp,
-    minute: Timestamp,
-    now: Timestamp,
-) -> Result<UsedBy, StoreError> {
+async fn used_by<D: Db>(db: &mut D, user_id: String, now: Timestamp) -> Result<UsedBy, StoreError> {
+    let before = |seconds: i64| Time(Timestamp(now.0.saturating_sub(seconds * 1_000_000)));
     let user = clean(&user_id);
     let live = format!("SELECT count(*) FROM tree_agent_runs WHERE user_id = $1 AND {LIVE}");
     let live = db.row(&live, &[&user]).await?.map_or(Ok(0), |row| row.number(0))?;
@@ -149,7 +138,7 @@ async fn used_by<D: Db>(
         sum(tokens, "maxTokens"),
         sum(number("usage ->> 'costMicros'"), "maxCostMicros")
     );
-    let row = db.row(&sql, &[&user, &Time(day), &Time(minute), &Time(now)]).await?;
+    let row = db.row(&sql, &[&user, &before(86_400), &before(60), &Time(now)]).await?;
     let number = |i| row.as_ref().map_or(Ok(0), |row| row.number(i));
     Ok(UsedBy { live, new: number(0)?, tokens: number(1)?, cost_micros: number(2)? })
 }

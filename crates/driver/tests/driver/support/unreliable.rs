@@ -154,14 +154,8 @@ impl Runs for Unreliable {
     async fn run_of_request(&self, user_id: &str, request_id: &str) -> Result<Option<RunId>, StoreError> {
         self.inner.run_of_request(user_id, request_id).await
     }
-    async fn used_by(
-        &self,
-        user_id: &str,
-        day: Timestamp,
-        minute: Timestamp,
-        now: Timestamp,
-    ) -> Result<UsedBy, StoreError> {
-        self.inner.used_by(user_id, day, minute, now).await
+    async fn used_by(&self, user_id: &str, now: Timestamp) -> Result<UsedBy, StoreError> {
+        self.inner.used_by(user_id, now).await
     }
     async fn run(&self, run: RunId) -> Result<RunSummary, StoreError> {
         self.inner.run(run).await
