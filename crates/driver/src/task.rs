@@ -157,7 +157,11 @@ impl RunTask {
         self.fresh = None;
         let mut calls = Calls::default();
         let share = self.shared.scheduler.join(self.claim.run_id, self.created);
-        let clock = RunClock { began: self.shared.clock.now().max(self.logged), since: Instant::now() };
+        let wall = self.shared.clock.now();
+        let clock = RunClock { began: wall.max(self.logged), since: Instant::now() };
+        // The clock was set back, or that of the driver before was ahead: the time of a run that rests until an hour
+        // would begin again with each claim. It is waited for here, by the monotonic clock.
+        let is_behind = wall < self.logged;
         let commands = std::mem::take(&mut self.commands);
         let abandon = self.abandon.take();
         let mut decision = match abandon {
@@ -184,8 +188,10 @@ impl RunTask {
                 return Ok(Ended::Finished);
             }
             // Nothing happens until somebody gives a command or its time has come. Then a driver claims the run again.
-            if run.rests() && inbox.answers().is_empty() {
-                return Ok(Ended::Rests(run.rests_for_ms(clock.now()).map(Duration::from_millis)));
+            let rests = run.rests() && inbox.answers().is_empty();
+            let rests_for = rests.then(|| run.rests_for_ms(clock.now())).flatten();
+            if rests && !(is_behind && rests_for.is_some()) {
+                return Ok(Ended::Rests(rests_for.map(Duration::from_millis)));
             }
             calls.0.retain(|key, call| {
                 let wanted = run.is_in_flight(key);
@@ -201,7 +207,7 @@ impl RunTask {
             self.progress.beat();
             let wait = |at: Timestamp| at.0.saturating_sub(clock.now().0).max(0).unsigned_abs();
             let mut wake = run.next_wakeup().map(|at| Duration::from_micros(wait(at)));
-            if !inbox.answers().is_empty() {
+            if rests || !inbox.answers().is_empty() {
                 wake = Some(wake.map_or(ANSWER_AGAIN, |wake| wake.min(ANSWER_AGAIN)));
             }
             let mut next = tokio::select! {

@@ -133,11 +133,12 @@ fn the_same_seed_twice_gives_the_same_trace() {
     fail(&found);
 }
 
-/// Replays the seed that `TREE_AGENT_SEED` names, with its trace.
+/// Replays the seed that `TREE_AGENT_SEED` names, with its trace; with `TREE_AGENT_ALONE=1` without people.
 #[test]
 fn one_seed() {
     let seed = variable("TREE_AGENT_SEED").unwrap_or(0);
-    let outcome = simulate(seed, None);
+    let alone = variable("TREE_AGENT_ALONE") == Some(1);
+    let outcome = if alone { simulate_alone(seed) } else { simulate(seed, None) };
     if variable("TREE_AGENT_SEED").is_some() {
         eprintln!("{}\n{:?}", outcome.trace, outcome.plan);
     }
