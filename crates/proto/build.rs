@@ -18,6 +18,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    // The paths of all public methods: `rights` has a row for each, or the build fails.
+    let mut methods = Vec::new();
+    for file in descriptors.file.iter().filter(|file| file.package() == "treeagent.v1") {
+        for service in &file.service {
+            let path = |name: &str| format!("/treeagent.v1.{}/{name}", service.name());
+            methods.extend(service.method.iter().map(|method| path(method.name())));
+        }
+    }
+    std::fs::write(out.join("methods.rs"), format!("&{methods:?}"))?;
     tonic_prost_build::configure()
         // Sorted, so that the same message is the same bytes.
         .btree_map(".")

@@ -23,3 +23,6 @@ CREATE TABLE onto_vector_models (
 
 -- Its version, and which services answer it.
 ALTER TABLE tree_agent_drivers ADD COLUMN about TEXT NOT NULL DEFAULT '{}';
+
+-- What a user is a member of.
+CREATE INDEX onto_project_members_user ON onto_project_members (user_id);

@@ -28,3 +28,6 @@ COMMENT ON TABLE onto_vector_models IS 'How often vectors of a model were writte
 ALTER TABLE tree_agent_drivers ADD COLUMN about jsonb NOT NULL DEFAULT '{}';
 
 COMMENT ON COLUMN tree_agent_drivers.about IS 'Its version, and which services answer it.';
+
+-- What a user is a member of.
+CREATE INDEX onto_project_members_user ON onto_project_members (user_id);

@@ -157,7 +157,7 @@ impl Cluster {
         let quotas =
             access.quotas.as_ref().map_or_else(Quotas::default, |quotas| quotas.check(&mut problems));
         let vector_bytes = flags.embedding.vector_bytes(&mut problems);
-        let auth = access.auth.check(&mut problems);
+        let auth = access.auth.check(listen, &mut problems);
         let gateway_server = ServerConfig { drain: DRAIN, ..access.server.check(&mut problems) };
         problems.finish().map_err(|e| CliError::Usage(e.to_string()))?;
         role.check_keys().await.map_err(|e| CliError::Usage(e.message))?;

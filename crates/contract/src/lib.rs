@@ -52,7 +52,7 @@ pub use event::{Event, EventBody};
 pub use ids::{ArtifactId, DocumentId, EventId, NodeId, PlanId, ProjectId, RunId, StepId};
 pub use label::LabelFilter;
 pub use model::{ModelChoice, ModelName, ModelProblem, ModelProblemKind, Profile, ProviderKind};
-pub use project::{ProjectStatus, ToolRules};
+pub use project::{MemberRole, ProjectStatus, ToolRules};
 pub use result::{ArtifactType, HintType, ResultKind, SuccessAssessment, TreeAgentResult};
 pub use review::{Premises, Review, ReviewRule};
 pub use run::{ForkOf, RunSpec, RunSummary, Strategy};

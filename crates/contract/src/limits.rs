@@ -73,6 +73,8 @@ pub const PAGE_DEFAULT: usize = 100;
 pub const PAGE_MAX: usize = 1_000;
 /// Projects that a run's context may name.
 pub const CONTEXT_PROJECTS: usize = 32;
+/// Members of a project.
+pub const PROJECT_MEMBERS: usize = 1_000;
 /// Names of tools in one list of a project's rules.
 pub const TOOL_NAMES: usize = 256;
 /// Maximum of tokens, millionths of a dollar or milliseconds that one model call may report. It is far more than a call

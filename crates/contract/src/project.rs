@@ -18,6 +18,18 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// What a member may do with a project. Each may do what those before it may.
+    MemberRole {
+        /// Read it, and let runs read it.
+        Reader = "reader",
+        /// Write and delete its documents, and let runs write them.
+        Editor = "editor",
+        /// Change and delete it, and say who its members are.
+        Owner = "owner",
+    }
+}
+
 /// The built-in tool that writes into a project.
 pub const CREATE_DOCUMENT: &str = "create_document";
 /// The names of the built-in tools. Tools of MCP servers have `__` in their names.

@@ -50,6 +50,9 @@ pub struct RunSpec {
     /// Who asked.
     #[serde(default)]
     pub user_id: String,
+    /// Who asked was an administrator, so the run reads and writes whatever its context names, whoever the members are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_administrator: bool,
     /// What people call the run; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub display_name: String,

@@ -221,6 +221,7 @@ impl Run {
             at_seq: self.graph().seq(),
             origin_run_id: Some(self.state.origin()),
             author: self.spec().user_id.clone(),
+            by_administrator: self.spec().by_administrator,
             request_id: String::new(),
             display_name: String::new(),
             labels: BTreeMap::new(),

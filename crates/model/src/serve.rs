@@ -164,7 +164,7 @@ impl RoleServer {
 
     /// Says whether a model can be used here: what every role service serves beside its role.
     pub fn model_service(&self) -> ModelServiceServer<ModelCheck> {
-        limited!(ModelServiceServer::new(ModelCheck(self.models.clone())))
+        limited!(ModelServiceServer::new(ModelCheck(self.models.clone(), self.tools.clone())))
     }
 
     /// Starts a call. An invalid request fails here; later failures end the stream.
@@ -229,7 +229,7 @@ impl RoleServer {
 }
 
 /// Which models there are where this runs, and whether one can be used.
-pub struct ModelCheck(Models);
+pub struct ModelCheck(Models, ToolRegistry);
 
 #[tonic::async_trait]
 impl ModelService for ModelCheck {
@@ -242,7 +242,8 @@ impl ModelService for ModelCheck {
         let (model, per_call) = self.0.describe(name);
         let per_call = per_call.to_wire();
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        Ok(Response::new(pb::CheckModelResponse { problem: problem.to_wire(), model, per_call, version }))
+        let (problem, writing_tools) = (problem.to_wire(), self.1.writing_tools());
+        Ok(Response::new(pb::CheckModelResponse { problem, model, per_call, version, writing_tools }))
     }
 
     async fn list_models(

@@ -5,11 +5,10 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Passage, RunSpec,
-    SubtreeBudget, Verdict, Verification,
+    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Passage, SubtreeBudget,
+    Verdict, Verification,
 };
 
-use crate::run::spec;
 use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
@@ -59,7 +58,7 @@ wire_message! {
     GuidanceAdded => GuidanceAdded { text, author, request_id, subtree }
     PlanEdited => PlanEdited { plan_id, version, summary, author, request_id }
     RunForked => RunForked {
-        source_run_id, at_seq, origin_run_id, author, request_id, display_name, labels, edits, goes_on,
+        source_run_id, at_seq, origin_run_id, author, by_administrator, request_id, display_name, labels, edits, goes_on,
     }
     LeafPicked => LeafPicked { leaf_node_id, reason, policy, fallback }
     SessionForked => SessionForked { session_id, parent_session_id }
@@ -89,53 +88,6 @@ wire_message! {
 wire_enum! {
     Verdict => pb::Verdict { Verified, NoSource, NotFound, TooShort, NoClaim }
     ItemState => pb::ItemState { Todo, Doing, Done, Dropped }
-}
-
-impl Wire for RunCreated {
-    type Pb = pb::RunCreated;
-
-    fn to_wire(&self) -> pb::RunCreated {
-        pb::RunCreated {
-            objective: self.spec.objective.clone(),
-            strategy: self.spec.strategy.to_wire(),
-            context: Some(self.spec.context.to_wire()),
-            budgets: Some(self.spec.budgets.to_wire()),
-            model: self.spec.model.clone(),
-            user_id: self.spec.user_id.clone(),
-            display_name: self.spec.display_name.clone(),
-            labels: self.spec.labels.clone(),
-            root_node_id: self.root_node_id.to_wire(),
-            schema_version: self.schema_version,
-            behaviour_version: self.behaviour_version,
-            search: self.spec.search.to_wire(),
-            read_only: self.spec.read_only,
-            verify: self.spec.verify,
-            language: self.spec.language.clone(),
-            review: self.spec.review.to_wire(),
-            keep_prompts: self.spec.keep_prompts,
-            copy_of: self.spec.copy_of.to_wire(),
-        }
-    }
-
-    fn from_wire(pb: pb::RunCreated) -> Result<Self, FieldError> {
-        Ok(Self {
-            spec: RunSpec {
-                display_name: Wire::from_wire(pb.display_name)?,
-                labels: pb.labels,
-                search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
-                read_only: pb.read_only,
-                verify: pb.verify,
-                language: Wire::from_wire(pb.language)?,
-                review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
-                keep_prompts: pb.keep_prompts,
-                copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
-                ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
-            },
-            root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
-            schema_version: pb.schema_version,
-            behaviour_version: pb.behaviour_version,
-        })
-    }
 }
 
 macro_rules! bodies {

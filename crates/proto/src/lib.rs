@@ -7,16 +7,18 @@
 
 mod codec;
 mod diff;
+mod documents;
 mod edits;
 mod events;
 mod graph;
+pub mod rights;
 mod roles;
 mod run;
 mod status;
 mod wire;
 
 pub use edits::plan_from_wire;
-pub use run::budgets_of;
+pub use run::{budgets_of, request_of};
 pub use status::{ERROR_DOMAIN, role_error, role_status};
 pub use wire::Wire;
 

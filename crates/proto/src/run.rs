@@ -1,6 +1,7 @@
 //! Runs, budgets, context and the result envelope.
 
 use tree_agent_contract::error::FieldError;
+use tree_agent_contract::event::RunCreated;
 use tree_agent_contract::role::CallKind;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::*;
@@ -23,6 +24,7 @@ wire_enum! {
     Strategy => pb::Strategy { Tree, Homework, Search }
     CallKind => pb::CallKind { Plan, Execute, Aggregate, Research, Pick, Verify }
     ProjectStatus => pb::ProjectStatus { Active, Archived }
+    MemberRole => pb::MemberRole { Reader, Editor, Owner }
     DocumentKind => pb::DocumentKind {
         Source, Scratchpad, Artifact, Workspace, HomeworkWorkspace, HomeworkScratchpad, HomeworkBranch, HomeworkPlan,
         HomeworkSummary, ToolAnswer, Prompt,
@@ -109,64 +111,130 @@ impl Wire for SearchConfig {
     }
 }
 
-/// The specification as runs and their first events carry it, without the display name and the labels.
-pub(crate) fn spec(
-    objective: String,
-    strategy: i32,
-    context: Option<pb::RunContext>,
-    budgets: Option<pb::Budgets>,
-    model: String,
-    user_id: String,
-) -> Result<RunSpec, FieldError> {
-    let objective: String = Wire::from_wire(objective)?;
-    Ok(RunSpec {
-        strategy: Wire::from_wire(strategy).map_err(|e| within("strategy", e))?,
-        context: Wire::from_wire(context.unwrap_or_default()).map_err(|e| within("context", e))?,
-        budgets: Wire::from_wire(budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
-        model: Wire::from_wire(model)?,
-        user_id: Wire::from_wire(user_id)?,
-        ..RunSpec::new(objective)
-    })
+/// The message of a run or of its first event: the fields of the specification, which have the same names in both, and
+/// those that only this message has.
+macro_rules! with_spec {
+    ($spec:expr, $pb:ident { $($own:tt)* }) => {{
+        let spec: &RunSpec = $spec;
+        pb::$pb {
+            objective: spec.objective.clone(),
+            strategy: spec.strategy.to_wire(),
+            context: Some(spec.context.to_wire()),
+            budgets: Some(spec.budgets.to_wire()),
+            model: spec.model.clone(),
+            user_id: spec.user_id.clone(),
+            by_administrator: spec.by_administrator,
+            display_name: spec.display_name.clone(),
+            labels: spec.labels.clone(),
+            search: spec.search.to_wire(),
+            read_only: spec.read_only,
+            verify: spec.verify,
+            language: spec.language.clone(),
+            review: spec.review.to_wire(),
+            keep_prompts: spec.keep_prompts,
+            copy_of: spec.copy_of.to_wire(),
+            $($own)*
+        }
+    }};
+}
+
+/// The specification that such a message carries.
+macro_rules! spec_of {
+    ($pb:ident) => {
+        RunSpec {
+            objective: Wire::from_wire($pb.objective)?,
+            strategy: Wire::from_wire($pb.strategy).map_err(|e| within("strategy", e))?,
+            context: Wire::from_wire($pb.context.unwrap_or_default()).map_err(|e| within("context", e))?,
+            budgets: Wire::from_wire($pb.budgets.unwrap_or_default()).map_err(|e| within("budgets", e))?,
+            model: Wire::from_wire($pb.model)?,
+            user_id: Wire::from_wire($pb.user_id)?,
+            by_administrator: $pb.by_administrator,
+            display_name: Wire::from_wire($pb.display_name)?,
+            labels: $pb.labels,
+            search: Wire::from_wire($pb.search).map_err(|e| within("search", e))?,
+            read_only: $pb.read_only,
+            verify: $pb.verify,
+            language: Wire::from_wire($pb.language)?,
+            review: Wire::from_wire($pb.review).map_err(|e| within("review", e))?,
+            keep_prompts: $pb.keep_prompts,
+            copy_of: Wire::from_wire($pb.copy_of).map_err(|e| within("copy_of", e))?,
+        }
+    };
+}
+
+/// The request for exactly this run, with every default filled in. It has no request id.
+pub fn request_of(spec: &RunSpec) -> pb::CreateRunRequest {
+    pb::CreateRunRequest {
+        objective: spec.objective.clone(),
+        strategy: spec.strategy.to_wire(),
+        context: Some(spec.context.to_wire()),
+        budgets: Some(spec.budgets.to_wire()),
+        model: spec.model.clone(),
+        request_id: String::new(),
+        display_name: spec.display_name.clone(),
+        labels: spec.labels.clone(),
+        search: spec.search.to_wire(),
+        read_only: Some(spec.read_only),
+        copy_of: spec.copy_of.to_wire().unwrap_or_default(),
+        verify: Some(spec.verify),
+        language: spec.language.clone(),
+        review: spec.review.to_wire(),
+        keep_prompts: Some(spec.keep_prompts),
+        write: Some(!spec.read_only),
+    }
+}
+
+impl Wire for RunCreated {
+    type Pb = pb::RunCreated;
+
+    fn to_wire(&self) -> pb::RunCreated {
+        with_spec!(
+            &self.spec,
+            RunCreated {
+                root_node_id: self.root_node_id.to_wire(),
+                schema_version: self.schema_version,
+                behaviour_version: self.behaviour_version,
+            }
+        )
+    }
+
+    fn from_wire(pb: pb::RunCreated) -> Result<Self, FieldError> {
+        Ok(Self {
+            root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,
+            schema_version: pb.schema_version,
+            behaviour_version: pb.behaviour_version,
+            spec: spec_of!(pb),
+        })
+    }
 }
 
 impl Wire for RunSummary {
     type Pb = pb::Run;
 
+    /// Without texts that only the first event carries.
     fn to_wire(&self) -> pb::Run {
-        pb::Run {
-            run_id: self.run_id.to_wire(),
-            objective: self.spec.objective.clone(),
-            strategy: self.spec.strategy.to_wire(),
-            context: Some(self.spec.context.to_wire()),
-            budgets: Some(self.spec.budgets.to_wire()),
-            model: self.spec.model.clone(),
-            user_id: self.spec.user_id.clone(),
-            display_name: self.spec.display_name.clone(),
-            labels: self.spec.labels.clone(),
-            status: self.status.to_wire(),
-            partial: self.partial,
-            root_node_id: self.root_node_id.to_wire(),
-            head_seq: self.head_seq,
-            node_count: self.node_count,
-            ended_node_count: self.ended_nodes,
-            usage: Some(self.usage.to_wire()),
-            error: self.error.clone(),
-            created_at: Some(self.created_at.to_wire()),
-            updated_at: Some(self.updated_at.to_wire()),
-            started_at: self.started_at.to_wire(),
-            ended_at: self.ended_at.to_wire(),
-            search: self.spec.search.as_ref().map(|search| search.without_texts().to_wire()),
-            read_only: self.spec.read_only,
-            verify: self.spec.verify,
-            language: self.spec.language.clone(),
-            review: self.spec.review.to_wire(),
-            keep_prompts: self.spec.keep_prompts,
-            copy_of: self.spec.copy_of.to_wire(),
-            parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
-            parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
-            fork_edits: self.fork.as_ref().map(|fork| fork.edits.clone()).unwrap_or_default(),
-            models: self.models.clone(),
-        }
+        with_spec!(
+            &self.spec.without_texts(),
+            Run {
+                run_id: self.run_id.to_wire(),
+                status: self.status.to_wire(),
+                partial: self.partial,
+                root_node_id: self.root_node_id.to_wire(),
+                head_seq: self.head_seq,
+                node_count: self.node_count,
+                ended_node_count: self.ended_nodes,
+                usage: Some(self.usage.to_wire()),
+                error: self.error.clone(),
+                created_at: Some(self.created_at.to_wire()),
+                updated_at: Some(self.updated_at.to_wire()),
+                started_at: self.started_at.to_wire(),
+                ended_at: self.ended_at.to_wire(),
+                parent_run_id: self.fork.as_ref().map(|fork| fork.parent_run_id.to_wire()),
+                parent_seq: self.fork.as_ref().map_or(0, |fork| fork.parent_seq),
+                fork_edits: self.fork.as_ref().map(|fork| fork.edits.clone()).unwrap_or_default(),
+                models: self.models.clone(),
+            }
+        )
     }
 
     fn from_wire(pb: pb::Run) -> Result<Self, FieldError> {
@@ -175,18 +243,7 @@ impl Wire for RunSummary {
         };
         Ok(Self {
             run_id: Wire::from_wire(pb.run_id).map_err(|e| within("run_id", e))?,
-            spec: RunSpec {
-                display_name: Wire::from_wire(pb.display_name)?,
-                labels: pb.labels,
-                search: Wire::from_wire(pb.search).map_err(|e| within("search", e))?,
-                read_only: pb.read_only,
-                verify: pb.verify,
-                language: Wire::from_wire(pb.language)?,
-                review: Wire::from_wire(pb.review).map_err(|e| within("review", e))?,
-                keep_prompts: pb.keep_prompts,
-                copy_of: Wire::from_wire(pb.copy_of).map_err(|e| within("copy_of", e))?,
-                ..spec(pb.objective, pb.strategy, pb.context, pb.budgets, pb.model, pb.user_id)?
-            },
+            spec: spec_of!(pb),
             status: Wire::from_wire(pb.status).map_err(|e| within("status", e))?,
             partial: pb.partial,
             root_node_id: Wire::from_wire(pb.root_node_id).map_err(|e| within("root_node_id", e))?,

@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::server::{HealthReporter, HealthService};
 
 /// The state behind `grpc.health.v1`. The overall status (service "") is SERVING while every required dependency works
@@ -17,6 +23,32 @@ pub struct Readiness {
     state: Arc<Mutex<State>>,
     /// The last report, for callers that cannot await the lock.
     levels: Arc<std::sync::Mutex<BTreeMap<&'static str, bool>>>,
+}
+
+/// Health whose watches end. Whoever still watches calls again.
+struct Aged(HealthService);
+
+/// How long a watch of the health may last.
+const WATCH_AGE: Duration = Duration::from_secs(15 * 60);
+
+#[tonic::async_trait]
+impl Health for Aged {
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        self.0.check(request).await
+    }
+
+    type WatchStream = BoxStream<'static, Result<HealthCheckResponse, Status>>;
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let watched = self.0.watch(request).await?;
+        Ok(watched.map(|statuses| statuses.take_until(tokio::time::sleep(WATCH_AGE)).boxed()))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,11 +139,12 @@ impl Readiness {
         levels
     }
 
-    /// The `grpc.health.v1` service. Nobody needs a token for it, so it takes only what a probe sends.
+    /// The `grpc.health.v1` service. Nobody needs a token for it, so it takes only what a probe sends, and what it
+    /// watches ends with an age.
     pub fn service(&self) -> HealthServer<impl Health> {
         const MESSAGE_BYTES: usize = 4 * 1024;
         let service = HealthService::from_health_reporter(self.reporter.clone());
-        HealthServer::new(service).max_decoding_message_size(MESSAGE_BYTES)
+        HealthServer::new(Aged(service)).max_decoding_message_size(MESSAGE_BYTES)
     }
 
     async fn report(&self, state: &State) {

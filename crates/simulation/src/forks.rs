@@ -145,6 +145,7 @@ async fn plan(
         at_seq: seq,
         origin_run_id: Some(origin),
         author: USER.into(),
+        by_administrator: false,
         request_id: what.to_owned(),
         display_name: spec.display_name.clone(),
         labels: BTreeMap::new(),

@@ -147,6 +147,7 @@ fn fork(parent: RunId, at_seq: u64, n: u128) -> NewFork {
         at_seq,
         origin_run_id: Some(parent),
         author: "ann".into(),
+        by_administrator: false,
         request_id: format!("fork {n}"),
         display_name: String::new(),
         labels: Default::default(),

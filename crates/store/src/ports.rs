@@ -18,6 +18,7 @@ mod archives;
 mod commands;
 mod forks;
 mod leases;
+mod members;
 mod operations;
 mod passages;
 mod projects;
@@ -31,6 +32,7 @@ pub use commands::{Answer, PendingCommand, Sent};
 pub use forks::{Forks, NewFork, Segment};
 pub(crate) use leases::quarantine_time;
 pub use leases::{Claim, Failed, Leases, QUARANTINE_MAX, Renewed, Term};
+pub use members::{Member, MemberChange, Members};
 pub use operations::{
     ClusterState, DocumentRecord, DriverAbout, DriverState, Operations, PeerState, Stored, StoredChunk,
     StoredEvent, WholeProjection,
@@ -42,7 +44,7 @@ pub(crate) use projects::USERS_NAMED;
 pub use projects::{
     NewProject, Project, ProjectChange, ProjectDeletion, ProjectQuery, Projects, RulesChange,
 };
-pub use run_lists::{IdPart, ListedRun, RunFilter, RunLists, RunQuery};
+pub use run_lists::{IdPart, ListedRun, Reader, RunFilter, RunLists, RunQuery};
 pub(crate) use sessions::CHAIN;
 pub use sessions::Sessions;
 pub use vectors::{Unembedded, VectorMarks, Vectors};
@@ -61,6 +63,7 @@ pub trait Store:
     + Vectors
     + Sessions
     + Projects
+    + Members
     + Operations
 {
 }
@@ -75,6 +78,7 @@ impl<T> Store for T where
         + Vectors
         + Sessions
         + Projects
+        + Members
         + Operations
         + ?Sized
 {

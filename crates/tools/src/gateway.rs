@@ -10,9 +10,9 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
+use tree_agent_contract::project::CREATE_DOCUMENT;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentProps, DocumentSummary, ProjectId, RunId, Scope, SearchHit, SearchResults,
-    Timestamp, WordCount, limits,
+    Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, Timestamp, ToolRules, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -150,7 +150,7 @@ impl GatewayDocuments {
                 Ok(client.create_document(request).await?.into_inner())
             })
             .await?;
-        summary(given(written.document)?)
+        read(given(written.document)?)
     }
 
     async fn project(&self, caller: &Caller, id: ProjectId) -> Result<pb::Project, ToolError> {
@@ -169,7 +169,7 @@ impl GatewayDocuments {
         match self.project(caller, id).await {
             // A gateway that knows no rules sends none.
             Ok(project) => {
-                let rules = read(project.tools.unwrap_or_default())?;
+                let rules = rules_of(&project)?;
                 Ok(Some(ProjectState { rules, revision: project.revision }))
             }
             Err(ToolError::NotFound(_)) => Ok(None),
@@ -202,10 +202,7 @@ impl DocumentSource for GatewayDocuments {
                 Ok(Self::documents(c).list_documents(request).await?.into_inner())
             })
             .await?;
-        Ok(Listing {
-            documents: page.documents.into_iter().map(summary).collect::<Result<_, _>>()?,
-            next_page_token: page.next_page_token,
-        })
+        Ok(Listing { documents: read(page.documents)?, next_page_token: page.next_page_token })
     }
 
     async fn search_documents(
@@ -226,32 +223,7 @@ impl DocumentSource for GatewayDocuments {
                 Ok(Self::documents(c).search_documents(request).await?.into_inner())
             })
             .await?;
-        let hits = found.hits.into_iter().map(|hit| {
-            let document = summary(given(hit.document)?)?;
-            Ok(SearchHit {
-                document,
-                headings: hit.headings,
-                head: hit.head,
-                offset: hit.offset,
-                passage: hit.passage,
-                lexical_rank: hit.lexical_rank,
-                vector_rank: hit.vector_rank,
-                similarity: hit.similarity,
-                score: hit.score,
-            })
-        });
-        Ok(SearchResults {
-            hits: hits.collect::<Result<_, ToolError>>()?,
-            total: found.total_size,
-            passages: found.passages,
-            embedded: found.embedded,
-            vectors: found.vectors,
-            words: found
-                .words
-                .into_iter()
-                .map(|w| WordCount { word: w.word, passages: w.passages })
-                .collect(),
-        })
+        read(found)
     }
 
     async fn read_document(&self, caller: &Caller, id: DocumentId) -> Result<Document, ToolError> {
@@ -263,7 +235,7 @@ impl DocumentSource for GatewayDocuments {
             })
             .await?;
         let document = given(found.document)?;
-        let s = summary(given(document.summary)?)?;
+        let s: DocumentSummary = read(given(document.summary)?)?;
         if !caller.may_read(s.project_id, s.run_id) {
             return Err(ToolError::NotFound(what));
         }
@@ -315,13 +287,21 @@ impl DocumentSource for GatewayDocuments {
 
     async fn list_projects(&self, caller: &Caller, limit: u32) -> Result<Vec<ProjectInfo>, ToolError> {
         if caller.context.scope == Scope::Global {
-            let request = pb::ListProjectsRequest { page_size: limit, ..Default::default() };
-            let page = self
-                .call(caller, "the list", request, |c, request| async move {
-                    Ok(ProjectServiceClient::new(c).list_projects(request).await?.into_inner())
-                })
-                .await?;
-            return page.projects.into_iter().map(project).collect();
+            let (mut projects, mut page_token) = (Vec::new(), String::new());
+            loop {
+                let page_size = (limit - projects.len() as u32).min(limits::PAGE_MAX as u32);
+                let request = pb::ListProjectsRequest { page_size, page_token, ..Default::default() };
+                let page = self
+                    .call(caller, "the list", request, |c, request| async move {
+                        Ok(ProjectServiceClient::new(c).list_projects(request).await?.into_inner())
+                    })
+                    .await?;
+                projects.extend(page.projects);
+                page_token = page.next_page_token;
+                if page_token.is_empty() || projects.len() >= limit as usize {
+                    return projects.into_iter().map(project).collect();
+                }
+            }
         }
         let mut projects = Vec::new();
         for id in caller.context.project_ids.iter().take(limit as usize) {
@@ -341,34 +321,23 @@ fn read<T: Wire>(pb: T::Pb) -> Result<T, ToolError> {
     T::from_wire(pb).map_err(|e| ToolError::Source(format!("the answer is malformed: {e}")))
 }
 
-fn summary(d: pb::DocumentSummary) -> Result<DocumentSummary, ToolError> {
-    let run_id: Option<RunId> = read(d.run_id)?;
-    Ok(DocumentSummary {
-        id: read(d.document_id)?,
-        kind: read(d.kind)?,
-        project_id: read(d.project_id)?,
-        run_id,
-        path: d.path,
-        title: d.title,
-        bytes: d.bytes,
-        props: DocumentProps {
-            tree_agent_run_id: run_id,
-            tree_agent_node_id: read(d.node_id)?,
-            import: read(d.import)?,
-            ..DocumentProps::default()
-        },
-        updated_at: read::<Option<Timestamp>>(d.updated_at)?.unwrap_or_default(),
-        parent_id: None,
-    })
-}
-
+/// A project as the run has it. Whose user only reads it writes nothing there.
 fn project(p: pb::Project) -> Result<ProjectInfo, ToolError> {
+    let rules = rules_of(&p)?;
     Ok(ProjectInfo {
         id: read(p.project_id)?,
         name: p.name,
         description: p.description,
         document_count: p.document_count,
-        rules: read(p.tools.unwrap_or_default())?,
+        rules,
         revision: p.revision,
     })
+}
+
+fn rules_of(p: &pb::Project) -> Result<ToolRules, ToolError> {
+    let mut rules: ToolRules = read(p.tools.clone().unwrap_or_default())?;
+    if p.caller_role == pb::MemberRole::Reader as i32 {
+        rules.denied_tools.push(CREATE_DOCUMENT.to_owned());
+    }
+    Ok(rules)
 }

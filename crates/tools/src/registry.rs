@@ -123,11 +123,13 @@ impl Ready {
     }
 }
 
-/// What holds for the tools of a run: its own word, and that of every project that its context names.
+/// What holds for the tools of a run: its own word, and that of every project that it reaches.
 struct Rules {
     read_only: bool,
-    /// Those of the projects that exist; none if the context names none.
+    /// Those of the projects that exist and that the context names; none if it names none.
     projects: Option<Vec<ToolRules>>,
+    /// Those of every project, if the context names none. Built-in tools follow the project that a call is about.
+    reached: Vec<ToolRules>,
     /// Names the state of the projects. None if the context names none, or nobody counts changes.
     state: Option<String>,
 }
@@ -137,7 +139,7 @@ impl Rules {
     /// read: they find nothing, and nobody knows what was said about others.
     fn offer(&self, name: &str, writes: bool, is_built_in: bool) -> bool {
         let all_do = match self.projects.as_deref() {
-            None => true,
+            None => is_built_in || self.reached.iter().all(|project| project.offer(name, writes)),
             Some([]) => is_built_in && !writes,
             Some(all) => all.iter().all(|project| project.offer(name, writes)),
         };
@@ -170,6 +172,12 @@ impl ToolRegistry {
     pub fn with_servers(mut self, servers: McpServers) -> Self {
         self.servers = servers;
         self
+    }
+
+    /// The tools of MCP servers that may write, as a run is offered them whose context names no project.
+    pub fn writing_tools(&self) -> Vec<String> {
+        let tools = self.servers.tools(&RunContext::default()).into_iter();
+        tools.filter(|(_, tool)| tool.writes).map(|(_, tool)| tool.spec.name().to_owned()).collect()
     }
 
     /// The tools that a run is offered: `list_projects` only if there is more than one project to see, those of an MCP
@@ -265,16 +273,23 @@ impl ToolSet {
     /// What holds for the tools of the run now.
     async fn rules(&self) -> Result<Rules, ToolError> {
         let Caller { context, read_only, .. } = &self.caller;
-        // In global context the project that a call is about decides, if it is about one.
+        // In global context the project that a call is about decides, if it is about one. Nobody knows which one a
+        // tool of an MCP server is about, so all of them decide.
         if context.scope == Scope::Global {
-            return Ok(Rules { read_only: *read_only, projects: None, state: None });
+            let has_foreign = !self.registry.servers.tools(context).is_empty();
+            let reached = match has_foreign {
+                true => self.registry.source.list_projects(&self.caller, u32::MAX).await?,
+                false => Vec::new(),
+            };
+            let reached = reached.into_iter().map(|project| project.rules).collect();
+            return Ok(Rules { read_only: *read_only, projects: None, reached, state: None });
         }
         let states = self.registry.source.project_states(&self.caller, &context.project_ids).await?;
         let named = context.project_ids.iter().zip(&states);
         let revision = |state: &Option<ProjectState>| state.as_ref().map_or(u64::MAX, |state| state.revision);
         let state = answers::state(named.map(|(id, state)| (id.to_string(), revision(state))));
         let projects = Some(states.into_iter().flatten().map(|state| state.rules).collect());
-        Ok(Rules { read_only: *read_only, projects, state })
+        Ok(Rules { read_only: *read_only, projects, reached: Vec::new(), state })
     }
 
     /// Checks the arguments against the tool's schema and calls the tool `name`, if the rules of the projects allow it

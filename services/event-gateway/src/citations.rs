@@ -3,19 +3,20 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use prost::Message;
-use tonic::Status;
+use tonic::{Code, Status};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{
     ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_retrieval::{Quote, Visible};
-use tree_agent_store::{Store, StoreError};
+use tree_agent_store::Store;
 
 use crate::errors;
 use crate::fields::{id, optional};
 use crate::gateway::Gateway;
 use crate::pages::{self, Pages, numbers};
+use crate::view::View;
 
 /// Claims that one quote is followed to.
 const LINKS: usize = 32;
@@ -42,6 +43,7 @@ struct All {
 /// A page of the citations of a run.
 pub(crate) async fn page(
     gateway: &Gateway,
+    view: &View,
     request: pb::ListCitationsRequest,
 ) -> Result<pb::ListCitationsResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
@@ -49,7 +51,7 @@ pub(crate) async fn page(
     let check = if request.check_sources { "checked" } else { "" };
     let pages = Pages::of("citations", &[&request.run_id, &request.node_id, check]);
     let cursor = pages.cursor(&request.page_token, numbers)?;
-    let head = gateway.run(run).await?.head_seq;
+    let head = view.run(&*gateway.store, run).await?.head_seq;
     // Where the page begins, and the event up to which all pages look.
     let [from, seq] = cursor.unwrap_or([0, head]);
     // Each caller may ask for another run: as for graphs of the past, only some of them are read at the same time.
@@ -77,7 +79,7 @@ pub(crate) async fn page(
     });
     answer.counts = Some(counts.unwrap_or_default().to_wire());
     answer.not_verified = nodes.first().and_then(|root| root.verification.as_ref()?.not_checked.clone());
-    let mut sources = Sources { store: &*gateway.store, run, titles: HashMap::new() };
+    let mut sources = Sources { store: &*gateway.store, view, run, titles: HashMap::new() };
     let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];
     let mut stale = vec![false; all.cited.len()];
     if request.check_sources {
@@ -207,22 +209,24 @@ fn redo(all: &All, stale: &[bool], nodes: &[GraphNode]) -> Vec<NodeId> {
 /// The documents that are cited.
 struct Sources<'a> {
     store: &'a dyn Store,
+    view: &'a View,
     run: RunId,
     titles: HashMap<DocumentId, String>,
 }
 
 impl Sources<'_> {
-    /// The document as the run has it, or as it is; none if there is none any more.
+    /// The document as the run has it, or as it is; none if there is none any more, or the caller may not read it.
     async fn read(&self, id: DocumentId) -> Result<Option<Document>, Status> {
-        let found = match self.store.document_of(self.run, id, None).await {
-            Ok(placed) => Ok(placed.document),
-            Err(StoreError::NotFound { .. }) => self.store.document(id).await,
-            Err(error) => Err(error),
+        let found = match self.view.placed_document(self.store, Some(self.run), id, None).await {
+            Err(status) if status.code() == Code::NotFound => {
+                self.view.placed_document(self.store, None, id, None).await
+            }
+            found => found,
         };
         match found {
-            Ok(document) => Ok(Some(document)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(errors::store(error)),
+            Ok(placed) => Ok(Some(placed.document)),
+            Err(status) if status.code() == Code::NotFound => Ok(None),
+            Err(status) => Err(status),
         }
     }
 

@@ -3,12 +3,13 @@
 
 use prost::Message;
 use tonic::Status;
-use tree_agent_contract::{Budgets, EventBody, RunId, RunSpec};
-use tree_agent_proto::{Wire, v1 as pb};
+use tree_agent_contract::{EventBody, RunId, RunSpec};
+use tree_agent_proto::{Wire, request_of, v1 as pb};
 use tree_agent_store::{Store, StoreError};
 
 use crate::errors;
 use crate::fields::id;
+use crate::view::View;
 
 /// What the run is for that this request of the user has made before; none if it is new.
 pub(crate) async fn accepted(
@@ -34,6 +35,7 @@ pub(crate) fn deleted(run: RunId) -> Status {
 /// The request with everything that it leaves out, if it asks for a copy of a run of which everything is known.
 pub(crate) async fn completed(
     store: &dyn Store,
+    view: &View,
     request: pb::CreateRunRequest,
     accepted: Option<&RunSpec>,
 ) -> Result<pb::CreateRunRequest, Status> {
@@ -45,6 +47,7 @@ pub(crate) async fn completed(
     match accepted.filter(|spec| spec.copy_of == Some(copied)) {
         Some(spec) => Ok(complete(request, spec)),
         None => {
+            view.run_in(store, "copy_of", copied).await?;
             let spec = whole_spec(store, copied).await.map_err(errors::missing("copy_of"))?;
             Ok(complete(request, &spec))
         }
@@ -52,28 +55,30 @@ pub(crate) async fn completed(
 }
 
 /// The request with what this server gave it when it was accepted: its settings may be others by now.
-pub(crate) fn as_accepted(mut request: pb::CreateRunRequest, accepted: &RunSpec) -> pb::CreateRunRequest {
-    request.budgets = Some(with(&accepted.budgets, request.budgets));
-    request.verify.get_or_insert(accepted.verify);
-    request.keep_prompts.get_or_insert(accepted.keep_prompts);
-    if request.strategy == pb::Strategy::Search as i32
-        && let Some(kept) = &accepted.search
-    {
-        let search = request.search.get_or_insert_default();
-        search.max_depth.get_or_insert(kept.max_depth);
-        search.concurrency.get_or_insert(kept.concurrency);
-    }
-    request
+pub(crate) fn as_accepted(request: pb::CreateRunRequest, accepted: &RunSpec) -> pb::CreateRunRequest {
+    let is_search = request.strategy == pb::Strategy::Search as i32;
+    let search = accepted.search.as_ref().filter(|_| is_search).map(|kept| pb::SearchConfig {
+        max_depth: Some(kept.max_depth),
+        concurrency: Some(kept.concurrency),
+        ..Default::default()
+    });
+    let given = pb::CreateRunRequest {
+        budgets: Some(accepted.budgets.to_wire()),
+        verify: Some(accepted.verify),
+        keep_prompts: Some(accepted.keep_prompts),
+        // What such a run might write was another question in 0.2.
+        write: Some(!accepted.read_only),
+        search,
+        ..Default::default()
+    };
+    merged(given, &request)
 }
 
-/// The budgets, but for those that are given.
-fn with(budgets: &Budgets, given: Option<pb::Budgets>) -> pb::Budgets {
-    let mut budgets = budgets.to_wire();
-    if let Some(given) = given {
-        // Protobuf's merge: what is set there is taken.
-        budgets.merge(given.encode_to_vec().as_slice()).expect("a message that was just encoded");
-    }
-    budgets
+/// `base` with everything that `over` says, as protobuf merges messages: fields that are set are taken, messages field
+/// by field, and lists are joined.
+fn merged(mut base: pb::CreateRunRequest, over: &pb::CreateRunRequest) -> pb::CreateRunRequest {
+    base.merge(over.encode_to_vec().as_slice()).expect("a message that was just encoded");
+    base
 }
 
 /// The specification of a run with its texts, which only its first event has.
@@ -90,29 +95,32 @@ async fn whole_spec(store: &dyn Store, run: RunId) -> Result<RunSpec, StoreError
 }
 
 fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunRequest {
-    let or = |given: String, copied: &str| if given.is_empty() { copied.to_owned() } else { given };
-    let same_strategy =
-        request.strategy == pb::Strategy::Unspecified as i32 || request.strategy == copied.strategy.to_wire();
-    let copied_search = copied.search.as_ref().filter(|_| same_strategy).map(|search| search.to_wire());
-    let same_model = request.model.is_empty() || request.model == copied.model;
-    pb::CreateRunRequest {
-        objective: or(request.objective, &copied.objective),
-        strategy: if same_strategy { copied.strategy.to_wire() } else { request.strategy },
-        context: request.context.or_else(|| Some(copied.context.to_wire())),
-        budgets: Some(with(&copied.budgets, request.budgets)),
-        model: or(request.model, &copied.model),
-        request_id: request.request_id,
-        display_name: or(request.display_name, &copied.display_name),
-        labels: if request.labels.is_empty() { copied.labels.clone() } else { request.labels },
-        search: request.search.or(copied_search),
-        read_only: request.read_only.or(Some(copied.read_only)),
-        copy_of: request.copy_of,
-        // Another model may be verified by default, and this one not.
-        verify: request.verify.or(same_model.then_some(copied.verify)),
-        language: or(request.language, &copied.language),
-        review: request.review.or_else(|| copied.review.to_wire()),
-        keep_prompts: request.keep_prompts.or(Some(copied.keep_prompts)),
+    let mut base = request_of(copied);
+    // Of these, all is taken or nothing.
+    if request.context.is_some() {
+        (base.context, base.write) = (None, None);
     }
+    if !request.labels.is_empty() {
+        base.labels.clear();
+    }
+    if request.review.is_some() {
+        base.review = None;
+    }
+    match (request.read_only, request.write) {
+        (Some(true), _) => base.write = None,
+        (None, Some(true)) => base.read_only = None,
+        _ => {}
+    }
+    // The options of a search mean nothing to another strategy.
+    let is_same_strategy = [pb::Strategy::Unspecified as i32, base.strategy].contains(&request.strategy);
+    if request.search.is_some() || !is_same_strategy {
+        base.search = None;
+    }
+    // Another model may be verified by default, and this one not.
+    if !request.model.is_empty() && request.model != copied.model {
+        base.verify = None;
+    }
+    merged(base, &request)
 }
 
 #[cfg(test)]

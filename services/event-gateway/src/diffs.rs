@@ -15,6 +15,7 @@ use crate::gateway::Gateway;
 use crate::graphs::Snapshot;
 use crate::pages::{self, Pages, numbers};
 use crate::results;
+use crate::view::View;
 
 /// One of the two runs, at the moment that is compared.
 struct Side {
@@ -32,6 +33,7 @@ impl Side {
 /// A page of the comparison.
 pub(crate) async fn page(
     gateway: &Gateway,
+    view: &View,
     request: pb::DiffRunsRequest,
 ) -> Result<pb::DiffRunsResponse, Status> {
     let (a, b) = (id(RunId::parse_field("a", &request.a))?, id(RunId::parse_field("b", &request.b))?);
@@ -43,8 +45,10 @@ pub(crate) async fn page(
     let is_first = cursor.is_none();
     let place = gateway.graphs.place().await;
     // A run at both sides is read once: whoever asks for the same graph at the same time gets the same one.
-    let (a, b) =
-        tokio::try_join!(side(gateway, "a", a, a_seq, is_first), side(gateway, "b", b, b_seq, is_first))?;
+    let (a, b) = tokio::try_join!(
+        side(gateway, view, ("a", a), a_seq, is_first),
+        side(gateway, view, ("b", b), b_seq, is_first)
+    )?;
     // Large trees take a while, and must not hold up other requests.
     let diff = place.blocking(move || diff(a.compared(), b.compared())).await?;
     let size = match request.page_size as usize {
@@ -54,9 +58,14 @@ pub(crate) async fn page(
     Ok(answer(&diff, from as usize, size, is_first, &pages))
 }
 
-async fn side(gateway: &Gateway, name: &str, run: RunId, seq: u64, with_text: bool) -> Result<Side, Status> {
-    let head = gateway.store.run(run).await.map_err(errors::missing(name))?;
-    let head = head.head_seq;
+async fn side(
+    gateway: &Gateway,
+    view: &View,
+    (name, run): (&str, RunId),
+    seq: u64,
+    with_text: bool,
+) -> Result<Side, Status> {
+    let head = view.run_in(&*gateway.store, name, run).await?.head_seq;
     if seq > head {
         return Err(errors::beyond_head(&format!("{name}_seq"), seq, head));
     }

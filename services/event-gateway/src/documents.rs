@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::Empty;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::{is_blank, nfc};
 use tree_agent_contract::{
     Document, DocumentId, DocumentImport, DocumentKind, DocumentProps, ProjectId, ProjectStatus, RunContext,
-    RunId, Scope, limits,
+    RunId, SearchResults, limits,
 };
 use tree_agent_convert::sha256;
 use tree_agent_proto::v1::document_service_server::DocumentService;
@@ -24,7 +24,7 @@ use crate::fields::{at_most, distinct, from_wire, id, now, optional};
 use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
 use crate::search::{Asked, search};
-use crate::summaries::{placed_summary, summary, summary_to_wire};
+use crate::summaries::{placed_summary, summary};
 use crate::view::View;
 
 /// Hits of a search when the client names no limit, and at the most.
@@ -46,13 +46,10 @@ impl DocumentService for Documents {
         let id = id(DocumentId::parse_field("document_id", &request.get_ref().document_id))?;
         let run = optional("run_id", &request.get_ref().run_id, RunId::parse_field)?;
         let found = match request.get_ref().at_seq {
-            None => {
-                let found = view.placed_document(&*self.0.store, run, id, None).await;
-                found.map_err(|e| errors::store(&e))?
-            }
+            None => view.placed_document(&*self.0.store, run, id, None).await?,
             Some(seq) => self.document_at(&view, run, id, seq).await?,
         };
-        let summary = summary_to_wire(&placed_summary(&found));
+        let summary = placed_summary(&found).to_wire();
         let document = found.document;
         Ok(Response::new(pb::GetDocumentResponse {
             document: Some(pb::Document {
@@ -111,7 +108,7 @@ impl DocumentService for Documents {
         })?;
         view.projects(&*self.0.store, "project_ids", &project_ids).await?;
         if let Some(run) = run_id {
-            self.run(&view, run).await?;
+            view.run(&*self.0.store, run).await?;
         }
         let mut query = DocumentQuery {
             project_ids,
@@ -130,7 +127,7 @@ impl DocumentService for Documents {
         }
         let page = self.0.store.list_documents(query).await.map_err(|e| errors::store(&e))?;
         let (documents, next_page_token) =
-            pages.answer(&page, summary_to_wire, |document| format!("{}:{}", document.id, document.path));
+            pages.answer(&page, Wire::to_wire, |document| format!("{}:{}", document.id, document.path));
         Ok(Response::new(pb::ListDocumentsResponse { documents, next_page_token }))
     }
 
@@ -146,7 +143,7 @@ impl DocumentService for Documents {
         let after = pages.cursor(&request.page_token, |cursor| cursor.parse().ok())?;
         let (store, after) = (&*self.0.store, after.unwrap_or_default());
         let run = optional("run_id", &request.run_id, RunId::parse_field)?;
-        let found = view.placed_document(store, run, id, None).await.map_err(|e| errors::store(&e))?;
+        let found = view.placed_document(store, run, id, None).await?;
         let page = match found.document.run_id.filter(|_| run.is_some()) {
             Some(run) => store.document_versions_of(run, id, after, limit).await,
             None => store.document_versions(id, after, limit).await,
@@ -166,10 +163,9 @@ impl DocumentService for Documents {
         &self,
         request: Request<pb::SearchDocumentsRequest>,
     ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
-        let caller = Caller::of(request.extensions());
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let mut context: RunContext =
+        let context: RunContext =
             from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
         context.validate().map_err(|e| invalid(&e))?;
         let limit = if request.limit == 0 { HITS.0 } else { request.limit.min(HITS.1) };
@@ -177,11 +173,9 @@ impl DocumentService for Documents {
         checks.at_most("query", &request.query, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
         view.projects(&*self.0.store, "context.project_ids", &context.project_ids).await?;
-        if let Some(visible) = view.context()
-            && context.scope == Scope::Global
-        {
-            context = visible.clone();
-        }
+        let Some(context) = view.narrowed(&context) else {
+            return Ok(Response::new(SearchResults::default().to_wire()));
+        };
         let whole_within = request.whole_within_seconds.map(|seconds| seconds.min(WHOLE_WITHIN));
         let asked = Asked {
             query: request.query,
@@ -190,30 +184,8 @@ impl DocumentService for Documents {
             limit: limit as usize,
             whole_within: whole_within.map(|seconds| Duration::from_secs(seconds.into())),
         };
-        let found = search(&self.0, view.user(&caller), asked).await?;
-        let hits = found.hits.into_iter().map(|hit| pb::SearchHit {
-            document: Some(summary_to_wire(&hit.document)),
-            headings: hit.headings,
-            head: hit.head,
-            offset: hit.offset,
-            passage: hit.passage,
-            lexical_rank: hit.lexical_rank,
-            vector_rank: hit.vector_rank,
-            score: hit.score,
-            similarity: hit.similarity,
-        });
-        Ok(Response::new(pb::SearchDocumentsResponse {
-            hits: hits.collect(),
-            total_size: found.total,
-            passages: found.passages,
-            embedded: found.embedded,
-            vectors: found.vectors,
-            words: found
-                .words
-                .into_iter()
-                .map(|w| pb::WordCount { word: w.word, passages: w.passages })
-                .collect(),
-        }))
+        let found = search(&self.0, view.user(), asked).await?;
+        Ok(Response::new(found.to_wire()))
     }
 
     async fn create_document(
@@ -225,7 +197,7 @@ impl DocumentService for Documents {
         let project_id = match (&*request.project_id, &*request.run_id) {
             ("", run) if !run.is_empty() => {
                 let run = id(RunId::parse_field("run_id", run))?;
-                self.run(&view, run).await?;
+                view.run(&*self.0.store, run).await?;
                 return Err(errors::run_writes_its_documents(run));
             }
             (project, "") => id(ProjectId::parse_field("project_id", project))?,
@@ -241,7 +213,7 @@ impl DocumentService for Documents {
         let import: Option<Box<DocumentImport>> = id(Wire::from_wire(request.import))?;
         if let Some(import) = &import {
             check_import(&mut checks, import);
-            checks.require(view.context().is_none(), "import", || "is not for roles".into());
+            checks.require(!view.is_role(), "import", || "is not for roles".into());
         }
         checks.finish().map_err(|e| invalid(&e))?;
         let project = self.open_project(&view, project_id).await?;
@@ -257,14 +229,14 @@ impl DocumentService for Documents {
         request: Request<pb::ImportFileRequest>,
     ) -> Result<Response<pb::ImportFileResponse>, Status> {
         let caller = Caller::of(request.extensions());
-        let view = self.0.view(request.extensions()).await?;
-        self.import(&view, view.user(&caller), request.into_inner()).await.map(Response::new)
+        self.import(caller, request.into_inner()).await.map(Response::new)
     }
 
     async fn delete_document(
         &self,
         request: Request<pb::DeleteDocumentRequest>,
     ) -> Result<Response<pb::DeleteDocumentResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let id = id(DocumentId::parse_field("document_id", &request.document_id))?;
         let mut checks = Checks::default();
@@ -272,12 +244,15 @@ impl DocumentService for Documents {
         checks.finish().map_err(|e| invalid(&e))?;
         let missing =
             |error: &StoreError| request.allow_missing && matches!(error, StoreError::NotFound { .. });
-        let document = match self.0.store.document(id).await {
-            Ok(document) => document,
-            Err(error) if missing(&error) => return Ok(Response::new(pb::DeleteDocumentResponse {})),
-            Err(error) => return Err(errors::store(&error)),
+        let document = match view.placed_document(&*self.0.store, None, id, None).await {
+            Ok(placed) => placed.document,
+            Err(status) if request.allow_missing && status.code() == Code::NotFound => {
+                return Ok(Response::new(pb::DeleteDocumentResponse {}));
+            }
+            Err(status) => return Err(status),
         };
         let Some(project) = document.project_id else { return Err(errors::document_of_run(id)) };
+        view.check_project("document_id", project)?;
         let project = self.0.store.uncounted_project(project).await.map_err(|e| errors::store(&e))?;
         if project.status == ProjectStatus::Archived {
             return Err(errors::archived_project("document_id", project.id));
@@ -305,7 +280,7 @@ pub(crate) struct Source {
 impl Documents {
     /// The project, if it takes new documents.
     pub(crate) async fn open_project(&self, view: &View, id: ProjectId) -> Result<Project, Status> {
-        view.check_project(id).map_err(|e| errors::store(&e))?;
+        view.check_project("project_id", id)?;
         let project = self.0.store.uncounted_project(id).await.map_err(|e| errors::store(&e))?;
         match project.status {
             ProjectStatus::Archived => Err(errors::archived_project("project_id", project.id)),
@@ -346,7 +321,7 @@ impl Documents {
             created_at: now,
             updated_at: now,
         };
-        let written = summary_to_wire(&summary(&document));
+        let written = summary(&document).to_wire();
         let put = match writer.is_none() || project.tools.replace_imported {
             true => self.0.store.put_document(document).await.map(|()| true),
             false => self.0.store.put_tool_document(document).await,
@@ -368,7 +343,7 @@ impl Documents {
         seq: u64,
     ) -> Result<PlacedDocument, Status> {
         let store = &*self.0.store;
-        let found = view.placed_document(store, of, id, None).await.map_err(|e| errors::store(&e))?;
+        let found = view.placed_document(store, of, id, None).await?;
         let Some(run) = found.document.run_id else {
             return Err(invalid_field("at_seq", "is for documents of runs; this one belongs to a project"));
         };
@@ -376,27 +351,27 @@ impl Documents {
         if seq > head {
             return Err(errors::beyond_head("at_seq", seq, head));
         }
-        view.placed_document(store, of, id, Some(seq)).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => {
+        view.placed_document(store, of, id, Some(seq)).await.map_err(|status| match status.code() {
+            Code::NotFound => {
                 let text = format!("document {id} did not exist after event {seq} of its run");
                 errors::not_found("at_seq", text)
             }
-            other => errors::store(&other),
+            _ => status,
         })
-    }
-
-    /// An error unless `run` exists and is visible.
-    async fn run(&self, view: &View, run: RunId) -> Result<(), Status> {
-        view.check_run(run).map_err(|e| errors::store(&e))?;
-        self.0.store.run(run).await.map(drop).map_err(|e| errors::store(&e))
     }
 }
 
 /// Limits a list without a run to the sources that `view` shows. False if nothing is left.
 fn narrow(query: &mut DocumentQuery, view: &View) -> bool {
-    let Some(context) = view.context().filter(|_| query.run_id.is_none()) else { return true };
+    if query.run_id.is_some() || view.is_administrator() && !view.is_role() {
+        return true;
+    }
     if query.project_ids.is_empty() {
-        query.project_ids.clone_from(&context.project_ids);
+        match view.projects_seen() {
+            None => {}
+            Some(projects) if projects.is_empty() => return false,
+            Some(projects) => query.project_ids = projects,
+        }
     }
     let has_sources = query.kinds.is_empty() || query.kinds.contains(&DocumentKind::Source);
     query.kinds = vec![DocumentKind::Source];

@@ -92,9 +92,13 @@ pub(crate) fn not_of_import(id: DocumentId, source: &str) -> Status {
 /// `FAILED_PRECONDITION` for a project that live runs name in their context.
 pub(crate) fn in_use(project: ProjectId, runs: &[RunId]) -> Status {
     let runs: Vec<String> = runs.iter().map(RunId::to_string).collect();
+    let named = match runs.is_empty() {
+        // Those that the caller may not read.
+        true => "of others".to_owned(),
+        false => format!("among them {}", runs.join(", ")),
+    };
     let message = format!(
-        "project {project} is used by live runs, among them {}; wait until they have ended, cancel them, or set force",
-        runs.join(", ")
+        "project {project} is used by live runs, {named}; wait until they have ended, cancel them, or set force"
     );
     field(Code::FailedPrecondition, "PROJECT_IN_USE", &FieldError::new("project_id", message))
 }

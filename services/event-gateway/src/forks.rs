@@ -12,7 +12,7 @@ use tree_agent_contract::{
 use tree_agent_engine::Run;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
-use tree_agent_store::{NewFork, RunRow, StoreError};
+use tree_agent_store::{ChangedDocuments, NewFork, RunRow, StoreError};
 use uuid::Uuid;
 
 use crate::errors;
@@ -22,6 +22,7 @@ use crate::maxima::Maxima;
 use crate::places::Place;
 use crate::steering::preview::{preview_to_wire, replayed};
 use crate::steering::{Asked, edits, steer};
+use crate::view::{View, by_administrator};
 
 /// Changed documents that a preview names.
 const CHANGED: usize = 100;
@@ -61,18 +62,22 @@ struct Judged {
 /// Forks a run, or says what the fork would do.
 pub(crate) async fn fork(
     gateway: &Gateway,
+    view: &View,
     request: pb::ForkRunRequest,
-    user: String,
 ) -> Result<pb::ForkRunResponse, Status> {
     let validate_only = request.validate_only;
-    let wanted = asked(request, &user, &gateway.maxima)?;
+    let wanted = asked(request, view.user(), &gateway.maxima)?;
     if validate_only {
-        let Judged { moment, preview, place, .. } = judged(gateway, &wanted).await?;
-        let (spec, at) = (spec_of(&wanted, user, &moment.run), moment.at);
+        let Judged { moment, preview, place, .. } = judged(gateway, view, &wanted).await?;
+        let (spec, at) = (spec_of(&wanted, view, &moment.run), moment.at);
         drop((moment, place));
-        gateway.require(&spec).await?;
-        let changed = gateway.store.documents_changed(&spec.context, at, CHANGED).await;
-        let changed = changed.map_err(errors::store)?;
+        gateway.require(view, &spec).await?;
+        let changed = match view.narrowed(&spec.context) {
+            Some(context) => {
+                gateway.store.documents_changed(&context, at, CHANGED).await.map_err(errors::store)?
+            }
+            None => ChangedDocuments::default(),
+        };
         return Ok(pb::ForkRunResponse {
             fork_run_id: String::new(),
             preview: Some(preview_to_wire(preview)),
@@ -80,21 +85,21 @@ pub(crate) async fn fork(
             changed_document_count: u32::try_from(changed.total).unwrap_or(u32::MAX),
         });
     }
-    let fork_run_id = forked(gateway, wanted, user).await?.to_wire();
+    let fork_run_id = forked(gateway, view, wanted).await?.to_wire();
     Ok(pb::ForkRunResponse { fork_run_id, ..Default::default() })
 }
 
 /// Does a node again: in the run itself, or in a fork if it has ended.
 pub(crate) async fn retry(
     gateway: &Gateway,
+    view: &View,
     request: pb::RetryNodeRequest,
-    user: String,
 ) -> Result<pb::RetryNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
-    let summary = gateway.run(run).await?;
+    let summary = view.run(&*gateway.store, run).await?;
     let known = gateway.store.reply(run, &request.request_id).await.map_err(errors::store)?;
     if !summary.status.is_final() || known.is_some() {
-        let outcome = Some(steer(gateway, Asked::from(request), user).await?);
+        let outcome = Some(steer(gateway, view, Asked::from(request)).await?);
         return Ok(pb::RetryNodeResponse { outcome, fork_run_id: None });
     }
     // Nothing follows the end of a run. Whoever has not seen it expects the node to be done again there, not in a
@@ -116,7 +121,7 @@ pub(crate) async fn retry(
         validate_only: request.validate_only,
         ..Default::default()
     };
-    let pb::ForkRunResponse { fork_run_id, preview, .. } = self::fork(gateway, fork, user).await?;
+    let pb::ForkRunResponse { fork_run_id, preview, .. } = self::fork(gateway, view, fork).await?;
     let outcome = Some(pb::CommandOutcome { seq: 0, preview });
     Ok(pb::RetryNodeResponse { outcome, fork_run_id: Some(fork_run_id).filter(|id| !id.is_empty()) })
 }
@@ -183,9 +188,9 @@ fn edit_of(
 }
 
 /// The run as it was after the event, and what was decided with it: that was written at once.
-async fn moment(gateway: &Gateway, wanted: &Wanted) -> Result<Moment, Status> {
+async fn moment(gateway: &Gateway, view: &View, wanted: &Wanted) -> Result<Moment, Status> {
     let (store, id) = (&gateway.store, wanted.run);
-    let head = gateway.run(id).await?.head_seq;
+    let head = view.run(&**store, id).await?.head_seq;
     let seq = wanted.request.at_seq.unwrap_or(head);
     if seq > head {
         return Err(errors::beyond_head("at_seq", seq, head));
@@ -205,10 +210,10 @@ async fn moment(gateway: &Gateway, wanted: &Wanted) -> Result<Moment, Status> {
 }
 
 /// What the fork would do, with the run at that moment.
-async fn judged(gateway: &Gateway, wanted: &Wanted) -> Result<Judged, Status> {
+async fn judged(gateway: &Gateway, view: &View, wanted: &Wanted) -> Result<Judged, Status> {
     gateway.require_models(&wanted.edits).await?;
     let place = gateway.replays.take().await;
-    let (moment, edits) = (moment(gateway, wanted).await?, wanted.edits.clone());
+    let (moment, edits) = (moment(gateway, view, wanted).await?, wanted.edits.clone());
     let done =
         place.blocking(move || judge(&moment, &edits).map(|(preview, goes_on)| (moment, preview, goes_on)));
     let (moment, preview, goes_on) = done.await??;
@@ -250,24 +255,24 @@ fn unlimited_as_asked(budgets: &Budgets) -> pb::Budgets {
 }
 
 /// Writes the fork, unless its request did that before.
-async fn forked(gateway: &Gateway, wanted: Wanted, user: String) -> Result<RunId, Status> {
-    let store = &gateway.store;
+async fn forked(gateway: &Gateway, view: &View, wanted: Wanted) -> Result<RunId, Status> {
+    let (store, user) = (&gateway.store, view.user());
     // Before the look-up: the same request may be under way.
-    let turn = gateway.users.turn(&user).await?;
-    let earlier = store.run_of_request(&user, &wanted.request.request_id).await.map_err(errors::store)?;
+    let turn = gateway.users.turn(user).await?;
+    let earlier = store.run_of_request(user, &wanted.request.request_id).await.map_err(errors::store)?;
     if let Some(earlier) = earlier {
         return same_fork(gateway, earlier, &wanted).await;
     }
-    let judged = judged(gateway, &wanted).await?;
+    let judged = judged(gateway, view, &wanted).await?;
     if judged.goes_on || !judged.moment.run.is_final() {
         // It keeps the budgets of its run, unless its edits change them.
         let mut budgets = edited_budgets(judged.moment.run.spec(), &wanted.edits);
         let asked = unlimited_as_asked(&budgets);
-        gateway.users.admit_run(&**store, &user, now(), &asked, &mut budgets).await?;
+        gateway.users.admit_run(&**store, user, now(), &asked, &mut budgets).await?;
     }
-    let fork = new_fork(gateway, &wanted, user, &judged.moment, judged.goes_on).await?;
+    let fork = new_fork(gateway, view, &wanted, &judged.moment, judged.goes_on).await?;
     drop(judged);
-    gateway.require(&fork.spec).await?;
+    gateway.require(view, &fork.spec).await?;
     let batch = pb::EventBatch { events: vec![fork.event.to_wire()] };
     let created = store.fork_run(fork).await.map_err(errors::conflict("request_id"))?;
     drop(turn);
@@ -310,8 +315,8 @@ async fn same_fork(gateway: &Gateway, earlier: RunId, wanted: &Wanted) -> Result
 
 async fn new_fork(
     gateway: &Gateway,
+    view: &View,
     wanted: &Wanted,
-    user: String,
     moment: &Moment,
     goes_on: bool,
 ) -> Result<NewFork, Status> {
@@ -322,12 +327,13 @@ async fn new_fork(
     // What is shared may end before the run itself was forked, so its log does not tell.
     let origin = parts.first().map_or_else(|| run.origin(), |part| part.writer);
     let run_id = RunId::from(Uuid::now_v7());
-    let spec = spec_of(wanted, user.clone(), run);
+    let spec = spec_of(wanted, view, run);
     let body = RunForked {
         source_run_id: parent,
         at_seq: seq,
         origin_run_id: Some(origin),
-        author: user,
+        author: spec.user_id.clone(),
+        by_administrator: spec.by_administrator,
         request_id: wanted.request.request_id.clone(),
         display_name: wanted.request.display_name.clone(),
         labels: wanted.request.labels.clone(),
@@ -361,9 +367,10 @@ async fn new_fork(
 }
 
 /// What the fork is asked for: what the run is, with what is different.
-fn spec_of(wanted: &Wanted, user: String, run: &Run) -> RunSpec {
+fn spec_of(wanted: &Wanted, view: &View, run: &Run) -> RunSpec {
     let mut spec = RunSpec {
-        user_id: user,
+        user_id: view.user().to_owned(),
+        by_administrator: by_administrator(view),
         display_name: wanted.request.display_name.clone(),
         labels: wanted.request.labels.clone(),
         ..run.spec().clone()

@@ -7,17 +7,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Extensions;
 use prost::Message;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tree_agent_contract::command::Action;
-use tree_agent_contract::{ProjectStatus, RunId, RunSpec, RunSummary};
+use tree_agent_contract::{ProjectStatus, RunId, RunSpec};
 use tree_agent_convert::Converter;
 use tree_agent_fanout::{Fanout, Topic};
 use tree_agent_proto::v1 as pb;
 use tree_agent_runtime::Metrics;
 use tree_agent_store::{Created, Store};
 
+use crate::auth::Caller;
 use crate::config::Config;
 use crate::errors;
 use crate::graphs::{Graphs, Snapshot};
@@ -26,6 +26,7 @@ use crate::meaning::Meaning;
 use crate::models::Models;
 use crate::places::{Place, Places};
 use crate::quotas::Users;
+use crate::standing::Standing;
 use crate::view::View;
 use crate::watch::{Board, Stalls, Until, WatchConfig, Watches};
 
@@ -54,6 +55,8 @@ pub struct Gateway {
     pub(crate) maxima: Maxima,
     /// What each user has and may have.
     pub(crate) users: Users,
+    /// Whether those who watch may still do so.
+    pub(crate) standing: Arc<Standing>,
     pub(crate) keep_prompts: bool,
     pub(crate) watching: WatchConfig,
     /// How long a driver has to answer a command.
@@ -86,6 +89,7 @@ impl Gateway {
             meaning,
             maxima: config.maxima.clone(),
             users: Users::new(&config.quotas),
+            standing: Arc::new(Standing::new(store.clone(), config.auth.clone(), config.watch.rights_check)),
             keep_prompts: config.keep_prompts,
             answer_within: config.answer_within,
             store,
@@ -105,38 +109,34 @@ impl Gateway {
         });
     }
 
-    /// The row of a run.
-    pub(crate) async fn run(&self, run: RunId) -> Result<RunSummary, Status> {
-        self.store.run(run).await.map_err(errors::store)
-    }
-
-    /// What the caller of a request may see.
+    /// What the caller of a request may see and do.
     pub(crate) async fn view(&self, extensions: &Extensions) -> Result<View, Status> {
-        View::of(&*self.store, extensions).await
+        View::of(&*self.store, Caller::of(extensions)).await
     }
 
     /// What ends a stream from outside.
-    pub(crate) fn until(&self, expires_at: Option<Instant>) -> Until {
-        Until { drain: self.drain.clone(), expires_at }
+    pub(crate) fn until(&self, caller: &Caller) -> Until {
+        Until { drain: self.drain.clone(), expires_at: caller.expires_at }
     }
 
     /// The tree after event `at_seq`, or at the head. `OUT_OF_RANGE` beyond it.
     pub(crate) async fn graph_at(
         &self,
+        view: &View,
         run: RunId,
         at_seq: Option<u64>,
     ) -> Result<(Arc<Snapshot>, Option<Place>), Status> {
-        let head = self.run(run).await?.head_seq;
+        let head = view.run(&*self.store, run).await?.head_seq;
         match at_seq {
             Some(at_seq) if at_seq > head => Err(errors::beyond_head("at_seq", at_seq, head)),
             at_seq => self.graphs.shown(run, at_seq, head).await,
         }
     }
 
-    /// The projects of a run exist and take new runs, and its model can be used.
-    pub(crate) async fn require(&self, spec: &RunSpec) -> Result<(), Status> {
+    /// The projects of a run exist for the caller and take new runs, and its model can be used.
+    pub(crate) async fn require(&self, view: &View, spec: &RunSpec) -> Result<(), Status> {
         let (field, ids) = ("context.project_ids", &spec.context.project_ids);
-        let projects = View::Everything.projects(&*self.store, field, ids).await?;
+        let projects = view.projects(&*self.store, field, ids).await?;
         if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
             return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
         }

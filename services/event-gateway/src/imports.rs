@@ -13,7 +13,7 @@ use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::{nfc, nfd};
 use tree_agent_contract::{DocumentId, DocumentImport, DocumentKind, DocumentSummary, ProjectId, limits};
 use tree_agent_convert::{Kind, Part, by_name, file_hash, fingerprint, sha256, split};
-use tree_agent_proto::v1 as pb;
+use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::{invalid, invalid_field};
 use tree_agent_store::{DocumentQuery, StoreError, storable};
 
@@ -22,7 +22,7 @@ use crate::documents::{Documents, Source, check_path};
 use crate::errors;
 use crate::fields::id;
 use crate::shares::Shares;
-use crate::summaries::{summary, summary_to_wire};
+use crate::summaries::summary;
 use crate::view::View;
 
 /// The path of the call.
@@ -82,10 +82,10 @@ impl Documents {
     /// Imports one file by the rules of `tree-agent import`.
     pub(crate) async fn import(
         &self,
-        view: &View,
-        user: &str,
+        caller: Caller,
         request: pb::ImportFileRequest,
     ) -> Result<pb::ImportFileResponse, Status> {
+        let view = View::of(&*self.0.store, caller.clone()).await?;
         let pb::ImportFileRequest { project_id, path, content } = request;
         let path = nfc(&path);
         let project_id = id(ProjectId::parse_field("project_id", &project_id))?;
@@ -95,7 +95,7 @@ impl Documents {
         if content.len() > limits::FILE_BYTES {
             return Err(too_large());
         }
-        let project = self.open_project(view, project_id).await?;
+        let project = self.open_project(&view, project_id).await?;
         let Some(kind) = Kind::of(Path::new(&path)) else { return Ok(skipped(by_name(Path::new(&path)).0)) };
         let mut stored = self.stored(project_id, &path).await.map_err(errors::store)?;
         // Before 0.3 a name was kept as it came.
@@ -108,13 +108,10 @@ impl Documents {
             stored.iter().filter(|document| import_of(document).is_some_and(is_of_file)).collect();
         let is_whole = |import: &DocumentImport| import.fingerprint == fingerprint(&hash, of_file.len());
         if !of_file.is_empty() && of_file.iter().all(|document| import_of(document).is_some_and(is_whole)) {
-            return Ok(done(
-                pb::ImportOutcome::Unchanged,
-                of_file.into_iter().map(summary_to_wire).collect(),
-            ));
+            return Ok(done(pb::ImportOutcome::Unchanged, of_file.into_iter().map(Wire::to_wire).collect()));
         }
         let place = match kind.is_converted() {
-            true => Some(self.0.users.conversions.take(user, 1).await?),
+            true => Some(self.0.users.conversions.take(view.user(), 1).await?),
             false => None,
         };
         let converted = self.0.converter.convert(&path, kind, content).await;
@@ -123,12 +120,14 @@ impl Documents {
             Ok(converted) => converted,
             Err(fault) => return Ok(skipped(fault.why)),
         };
+        // It took a while. Whoever is no member any more writes nothing.
+        View::of(&*self.0.store, caller).await?.check_project("project_id", project_id)?;
         let left_out = converted.left_out_in_words();
         let parts = split(&path, &converted.title, converted.text);
         if let ([part], Some(document)) = (&parts[..], stored.first())
             && is_text_of(document, part)
         {
-            return Ok(done(pb::ImportOutcome::Unchanged, vec![summary_to_wire(document)]));
+            return Ok(done(pb::ImportOutcome::Unchanged, vec![document.to_wire()]));
         }
         let mut checks = Checks::default();
         parts.iter().for_each(|part| check_path(&mut checks, &part.path));

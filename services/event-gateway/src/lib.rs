@@ -34,6 +34,7 @@ mod runs;
 mod search;
 mod server_info;
 mod shares;
+mod standing;
 mod steering;
 mod streams;
 mod summaries;
@@ -57,7 +58,7 @@ use tree_agent_runtime::server::ServeError;
 use tree_agent_runtime::{Readiness, Server, limited, retry};
 use tree_agent_store::Store;
 
-pub use auth::{AuthArgs, AuthConfig, Authenticator, KeysError};
+pub use auth::{AdminClaim, AuthArgs, AuthConfig, Authenticator, KeysError};
 pub use config::Config;
 pub use gateway::Gateway;
 pub use maxima::{Maxima, MaximaArgs};
@@ -103,7 +104,6 @@ pub async fn serve(
     tokio::spawn(done.clone().run_until_cancelled_owned(health));
     let cluster = cluster::watch(store.clone(), readiness.clone());
     tokio::spawn(done.clone().run_until_cancelled_owned(cluster));
-    auth::warn_if_public(listener.local_addr()?, config.auth.as_ref());
     if let Some(authenticator) = config.auth.clone() {
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }

@@ -72,6 +72,8 @@ impl Args {
         let stream_age =
             problems.seconds("TREE_AGENT_STREAM_AGE_SECONDS", &self.stream_age_seconds, 10..=604_800);
         let stall = problems.seconds("TREE_AGENT_STALL_SECONDS", &self.stall_seconds, 1..=86_400);
+        // A problem of the address is told elsewhere.
+        let address = self.listen.address(DEFAULT_PORT, &mut Problems::default());
         let role_token = self.role_token.check(problems);
         let connector = self.connect.check(problems).with_credentials(role_token.credentials());
         Config {
@@ -80,7 +82,7 @@ impl Args {
             roles: self.roles.check(connector, problems),
             maxima: self.maxima.check(problems),
             quotas: self.quotas.check(problems),
-            auth: self.auth.check(problems),
+            auth: self.auth.check(address, problems),
             role_token: Some(role_token),
             ..Config::default()
         }

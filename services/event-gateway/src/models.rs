@@ -1,5 +1,6 @@
 //! `ModelService`, and the check of the model that a run names: only the role services know which models can be used.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +52,7 @@ impl Models {
             if described.model.is_empty() {
                 described.model = answer.model;
             }
+            described.writing_tools.extend(answer.writing_tools);
             // Each role service speaks for its own calls.
             let Some(costs) = answer.per_call.and_then(|costs| RoleCosts::from_wire(costs).ok()) else {
                 continue;
@@ -158,6 +160,8 @@ pub(crate) struct Described {
     pub(crate) model: String,
     /// The most that one call of each role can use, when every role service knows it.
     pub(crate) per_call: Option<RoleCosts>,
+    /// The tools of MCP servers that may write.
+    pub(crate) writing_tools: BTreeSet<String>,
 }
 
 /// What the role service says against the model.

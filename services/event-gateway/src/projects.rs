@@ -1,21 +1,21 @@
 //! `ProjectService`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::text::{nfc, nfd};
-use tree_agent_contract::{ProjectId, ProjectStatus, Scope, limits};
+use tree_agent_contract::{FieldError, MemberRole, ProjectId, ProjectStatus, limits};
 use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
 use tree_agent_proto::{Wire, v1 as pb};
-use tree_agent_runtime::errors::{invalid, invalid_field};
-use tree_agent_store::{NewProject, Page, Project, ProjectDeletion, ProjectQuery, StoreError, storable};
+use tree_agent_runtime::errors::{field, invalid, invalid_field};
+use tree_agent_store::{Member, MemberChange, NewProject, Project, ProjectDeletion, ProjectQuery, storable};
 use uuid::Uuid;
 
-use crate::auth::Caller;
 use crate::errors;
-use crate::fields::{distinct, id, now};
+use crate::fields::{distinct, from_wire, id, now, taken};
 use crate::gateway::Gateway;
 use crate::pages::{self, Pages};
 use crate::project_changes;
@@ -25,26 +25,6 @@ use crate::view::View;
 pub(crate) struct Projects(pub(crate) Arc<Gateway>);
 
 impl Projects {
-    /// A page of the projects `ids`, of which there are few.
-    async fn among(&self, ids: &[ProjectId], query: &ProjectQuery) -> Result<Page<Project>, Status> {
-        let (wanted, after) = (query.name_contains.to_lowercase(), query.after_name.to_lowercase());
-        let mut found = Vec::new();
-        for id in ids {
-            match self.0.store.project(*id).await {
-                Ok(project) => found.push((project.name.to_lowercase(), project)),
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(errors::store(error)),
-            }
-        }
-        found.retain(|(name, project)| {
-            let has_status = query.statuses.is_empty() || query.statuses.contains(&project.status);
-            name.contains(&wanted) && *name > after && has_status
-        });
-        found.sort_by(|a, b| a.0.cmp(&b.0));
-        let more = found.len() > query.limit;
-        Ok(Page { items: found.into_iter().take(query.limit).map(|(_, project)| project).collect(), more })
-    }
-
     /// The project with exactly this name, letter case aside, if `view` shows it.
     async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
         match self.exactly_named(view, &nfc(name.trim())).await {
@@ -60,13 +40,13 @@ impl Projects {
         let wanted = name.to_lowercase();
         let mut query = ProjectQuery {
             name_contains: name.to_owned(),
+            among: view.projects_seen(),
             limit: limits::PAGE_MAX,
             ..ProjectQuery::default()
         };
         loop {
             let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
-            let mut visible = page.items.iter().filter(|p| view.check_project(p.id).is_ok());
-            if let Some(found) = visible.find(|p| p.name.to_lowercase() == wanted) {
+            if let Some(found) = page.items.iter().find(|p| p.name.to_lowercase() == wanted) {
                 return Ok(found.clone());
             }
             match page.items.last() {
@@ -83,7 +63,7 @@ impl ProjectService for Projects {
         &self,
         request: Request<pb::CreateProjectRequest>,
     ) -> Result<Response<pb::CreateProjectResponse>, Status> {
-        let user_id = Caller::of(request.extensions()).user_id;
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let name = nfc(request.name.trim());
         let mut checks = Checks::default();
@@ -96,6 +76,7 @@ impl ProjectService for Projects {
             description: storable(&request.description).into_owned(),
             ..Project::new(ProjectId::from(Uuid::now_v7()), &name, now())
         };
+        let user_id = view.user().to_owned();
         let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
         let written = self.0.store.create_project(wanted).await.map_err(errors::conflict("name"))?;
         // What a project was created with is not known any more once it has changed.
@@ -104,7 +85,9 @@ impl ProjectService for Projects {
             let text = format!("was used before, for the project {:?}", written.name);
             return Err(errors::already_exists("request_id", text));
         }
-        Ok(Response::new(pb::CreateProjectResponse { project: Some(to_wire(&written)) }))
+        // Whoever creates a project owns it.
+        let project = pb::Project { caller_role: MemberRole::Owner.to_wire(), ..to_wire(&view, &written) };
+        Ok(Response::new(pb::CreateProjectResponse { project: Some(project) }))
     }
 
     async fn get_project(
@@ -115,12 +98,12 @@ impl ProjectService for Projects {
         let project = match request.into_inner().key {
             Some(Key::ProjectId(text)) => {
                 let id = id(ProjectId::parse_field("project_id", &text))?;
-                view.project(&*self.0.store, id).await.map_err(errors::store)?
+                view.project(&*self.0.store, "project_id", id).await?
             }
             Some(Key::Name(name)) => self.named(&view, &name).await?,
             None => return Err(invalid_field("key", "is required; give project_id or name")),
         };
-        Ok(Response::new(pb::GetProjectResponse { project: Some(to_wire(&project)) }))
+        Ok(Response::new(pb::GetProjectResponse { project: Some(to_wire(&view, &project)) }))
     }
 
     async fn list_projects(
@@ -138,14 +121,13 @@ impl ProjectService for Projects {
         let query = ProjectQuery {
             name_contains: nfc(&request.name_contains),
             statuses,
+            among: view.projects_seen(),
             after_name: after.unwrap_or_default(),
             limit: pages::size(request.page_size),
         };
-        let page = match view.context().filter(|context| context.scope != Scope::Global) {
-            Some(context) => self.among(&context.project_ids, &query).await?,
-            None => self.0.store.list_projects(query).await.map_err(errors::store)?,
-        };
-        let (projects, next_page_token) = pages.answer(&page, to_wire, |project| project.name.clone());
+        let page = self.0.store.list_projects(query).await.map_err(errors::store)?;
+        let (projects, next_page_token) =
+            pages.answer(&page, |project| to_wire(&view, project), |project| project.name.clone());
         Ok(Response::new(pb::ListProjectsResponse { projects, next_page_token }))
     }
 
@@ -153,30 +135,124 @@ impl ProjectService for Projects {
         &self,
         request: Request<pb::UpdateProjectRequest>,
     ) -> Result<Response<pb::UpdateProjectResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let pb::UpdateProjectRequest { project, update_mask } = request.into_inner();
         let project = project.ok_or_else(|| invalid_field("project", "is required"))?;
         let id = id(ProjectId::parse_field("project.project_id", &project.project_id))?;
+        view.check_project("project.project_id", id)?;
         let change = project_changes::change(project, update_mask, now()).map_err(|e| invalid(&e))?;
         let changed =
             self.0.store.update_project(id, change).await.map_err(errors::conflict("project.name"))?;
-        Ok(Response::new(pb::UpdateProjectResponse { project: Some(to_wire(&changed)) }))
+        Ok(Response::new(pb::UpdateProjectResponse { project: Some(to_wire(&view, &changed)) }))
     }
 
     async fn delete_project(
         &self,
         request: Request<pb::DeleteProjectRequest>,
     ) -> Result<Response<pb::DeleteProjectResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        view.check_project("project_id", id)?;
         let deleted = self.0.store.delete_project(id, request.force).await;
         match deleted.map_err(errors::store)? {
             ProjectDeletion::Deleted => Ok(Response::new(pb::DeleteProjectResponse {})),
-            ProjectDeletion::InUse(runs) => Err(errors::in_use(id, &runs)),
+            ProjectDeletion::InUse(mut runs) => {
+                let store = &*self.0.store;
+                let mut seen = HashSet::new();
+                for run in &runs {
+                    let summary = store.run(*run).await.map_err(errors::store)?;
+                    if view.reader().is_none_or(|reader| reader.may_read(&summary.spec)) {
+                        seen.insert(*run);
+                    }
+                }
+                runs.retain(|run| seen.contains(run));
+                Err(errors::in_use(id, &runs))
+            }
+        }
+    }
+
+    async fn list_members(
+        &self,
+        request: Request<pb::ListMembersRequest>,
+    ) -> Result<Response<pb::ListMembersResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
+        let request = request.into_inner();
+        let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        let pages = Pages::of("members", &[&request.project_id]);
+        let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?.unwrap_or_default();
+        view.project(&*self.0.store, "project_id", id).await?;
+        let page = self.0.store.members(id, &after, pages::size(request.page_size)).await;
+        let page = page.map_err(errors::store)?;
+        let (members, next_page_token) = pages.answer(&page, member_to_wire, |member| member.user_id.clone());
+        Ok(Response::new(pb::ListMembersResponse { members, next_page_token }))
+    }
+
+    async fn set_member(
+        &self,
+        request: Request<pb::SetMemberRequest>,
+    ) -> Result<Response<pb::SetMemberResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
+        let request = request.into_inner();
+        let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        let mut checks = Checks::default();
+        let user_id = nfc(&request.user_id);
+        checks.name("user_id", &user_id, limits::LABEL_BYTES);
+        let role = taken(&mut checks, from_wire::<MemberRole>("role", request.role));
+        checks.finish().map_err(|e| invalid(&e))?;
+        view.check_project("project_id", id)?;
+        let member = Member { user_id, role: role.unwrap_or(MemberRole::Reader), created_at: now() };
+        let set = self.0.store.set_member(id, member.clone(), !view.is_administrator()).await;
+        changed(set.map_err(errors::store)?)?;
+        Ok(Response::new(pb::SetMemberResponse { member: Some(member_to_wire(&member)) }))
+    }
+
+    async fn remove_member(
+        &self,
+        request: Request<pb::RemoveMemberRequest>,
+    ) -> Result<Response<pb::RemoveMemberResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
+        let request = request.into_inner();
+        let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
+        let user_id = nfc(&request.user_id);
+        let mut checks = Checks::default();
+        checks.name("user_id", &user_id, limits::LABEL_BYTES);
+        checks.finish().map_err(|e| invalid(&e))?;
+        view.check_project("project_id", id)?;
+        let removed = self.0.store.remove_member(id, &user_id, !view.is_administrator()).await;
+        changed(removed.map_err(errors::store)?)?;
+        Ok(Response::new(pb::RemoveMemberResponse {}))
+    }
+}
+
+/// Why a change of the members was not made.
+fn changed(change: MemberChange) -> Result<(), Status> {
+    match change {
+        MemberChange::Done => Ok(()),
+        MemberChange::LastOwner => {
+            let text = "is the last owner of the project; make somebody else an owner first";
+            let error = FieldError::new("user_id", text);
+            Err(field(Code::FailedPrecondition, "LAST_OWNER", &error))
+        }
+        MemberChange::Full => {
+            let text =
+                format!("the project has {} members, and no more are allowed", limits::PROJECT_MEMBERS);
+            let error = FieldError::new("project_id", text);
+            Err(field(Code::FailedPrecondition, "TOO_MANY_MEMBERS", &error))
         }
     }
 }
 
-fn to_wire(project: &Project) -> pb::Project {
+fn member_to_wire(member: &Member) -> pb::Member {
+    pb::Member {
+        user_id: member.user_id.clone(),
+        role: member.role.to_wire(),
+        created_at: Some(member.created_at.to_wire()),
+    }
+}
+
+/// A project as its caller sees it.
+fn to_wire(view: &View, project: &Project) -> pb::Project {
     pb::Project {
         project_id: project.id.to_wire(),
         name: project.name.clone(),
@@ -187,5 +263,6 @@ fn to_wire(project: &Project) -> pb::Project {
         tools: Some(project.tools.to_wire()),
         updated_at: Some(project.updated_at.to_wire()),
         revision: project.revision,
+        caller_role: view.role_in(project.id).unwrap_or(MemberRole::Reader).to_wire(),
     }
 }

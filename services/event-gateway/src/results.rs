@@ -12,6 +12,7 @@ use tree_agent_store::{Store, StoreError};
 use crate::errors;
 use crate::fields::id;
 use crate::gateway::Gateway;
+use crate::view::View;
 
 /// Events that are read at a time, from the end of the log backwards. A result stands near the end.
 const PAGE: u64 = 64;
@@ -19,11 +20,12 @@ const PAGE: u64 = 64;
 /// One node after the event that is asked for.
 pub(crate) async fn node(
     gateway: &Gateway,
+    view: &View,
     request: pb::GetNodeRequest,
 ) -> Result<pb::GetNodeResponse, Status> {
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let node = id(NodeId::parse_field("node_id", &request.node_id))?;
-    let (snapshot, _place) = gateway.graph_at(run, request.at_seq).await?;
+    let (snapshot, _place) = gateway.graph_at(view, run, request.at_seq).await?;
     let graph = &snapshot.graph;
     let found = graph.node(node).ok_or_else(|| errors::no_node(run, node))?;
     let children = graph.nodes().iter().filter(|child| child.parent_id == Some(node));

@@ -12,15 +12,17 @@ use tree_agent_store::{IdPart, RunFilter, RunQuery, Store};
 use crate::errors;
 use crate::fields::{at_most, distinct, from_wire, taken};
 use crate::pages::{self, Pages};
+use crate::view::View;
 
 /// A page of runs, newest first.
 pub(crate) async fn list(
     store: &dyn Store,
+    view: &View,
     request: pb::ListRunsRequest,
 ) -> Result<pb::ListRunsResponse, Status> {
     let (page_size, page_token) = (request.page_size, request.page_token.clone());
     let pages = pages_of("runs", &request);
-    let filter = filter(request)?;
+    let filter = filter(view, request)?;
     let before = pages.cursor(&page_token, |cursor| {
         let (micros, run) = cursor.split_once(':')?;
         Some((Timestamp(micros.parse().ok()?), run.parse().ok()?))
@@ -62,8 +64,8 @@ pub(crate) fn of_watch(request: pb::WatchRunsRequest) -> (pb::ListRunsRequest, S
     (list, request.resume_token)
 }
 
-/// Which runs are meant.
-pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> {
+/// Which runs are meant, of those that the caller may read.
+pub(crate) fn filter(view: &View, request: pb::ListRunsRequest) -> Result<RunFilter, Status> {
     let mut checks = Checks::default();
     let statuses = distinct::<RunStatus>(&mut checks, "statuses", request.statuses);
     let strategies = distinct::<Strategy>(&mut checks, "strategies", request.strategies);
@@ -99,6 +101,7 @@ pub(crate) fn filter(request: pb::ListRunsRequest) -> Result<RunFilter, Status> 
         copy_of,
         parent_run_id,
         global: request.global,
+        readable_by: view.reader(),
     })
 }
 

@@ -9,9 +9,11 @@ use tonic::{Request, Response, Status};
 use tree_agent_contract::command::Action;
 use tree_agent_contract::error::{Checks, Invalid};
 use tree_agent_contract::language::LANGUAGES;
+use tree_agent_contract::project::CREATE_DOCUMENT;
 use tree_agent_contract::search::SearchPrompts;
 use tree_agent_contract::{
-    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunId, RunSpec, SearchConfig, Strategy, limits,
+    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunContext, RunId, RunSpec, Scope,
+    SearchConfig, Strategy, limits,
 };
 use tree_agent_engine::Graph;
 use tree_agent_frontmatter::Schema;
@@ -22,7 +24,6 @@ use tree_agent_runtime::telemetry;
 use tree_agent_store::{NewRun, Projection, Sent, Store, StoreError, storable};
 use uuid::Uuid;
 
-use crate::auth::Caller;
 use crate::errors;
 use crate::fields::{check_types, from_wire, id, now, optional, taken};
 use crate::forks::{fork, retry};
@@ -31,6 +32,7 @@ use crate::maxima::Maxima;
 use crate::models::{Described, MODEL_PATIENCE};
 use crate::pages::{self, Pages};
 use crate::steering::{Asked, steer};
+use crate::view::{View, by_administrator};
 use crate::{citations, copies, diffs, results, run_lists};
 
 /// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
@@ -63,8 +65,8 @@ impl Runs {
         &self,
         request: Request<impl Into<Asked>>,
     ) -> Result<Option<pb::CommandOutcome>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        steer(&self.0, request.into_inner().into(), author).await.map(Some)
+        let view = self.0.view(request.extensions()).await?;
+        steer(&self.0, &view, request.into_inner().into()).await.map(Some)
     }
 
     /// `NOT_FOUND` for a node that the run does not have.
@@ -83,18 +85,19 @@ impl RunService for Runs {
         &self,
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
-        let caller = Caller::of(request.extensions());
+        let view = self.0.view(request.extensions()).await?;
         let (store, request) = (&*self.0.store, request.into_inner());
         let request_id = request.request_id.clone();
         // Before the look-up: the same request may be under way.
-        let turn = self.0.users.turn(&caller.user_id).await?;
-        let accepted = copies::accepted(store, &caller.user_id, &request_id).await?;
-        let mut request = copies::completed(store, request, accepted.as_ref()).await?;
+        let turn = self.0.users.turn(view.user()).await?;
+        let accepted = copies::accepted(store, view.user(), &request_id).await?;
+        let mut request = copies::completed(store, &view, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
         let mut warned = Vec::new();
         let spec = match accepted {
             Some(accepted) => {
-                let mut spec = spec(copies::as_accepted(request, &accepted), caller.user_id, None)?;
+                let mut spec = spec(copies::as_accepted(request, &accepted), &view, None)?;
+                spec.by_administrator = accepted.by_administrator;
                 let per_call = accepted.review.and_then(|review| review.per_call);
                 spec.review.iter_mut().for_each(|review| review.per_call = per_call);
                 spec
@@ -102,13 +105,16 @@ impl RunService for Runs {
             None => {
                 request.keep_prompts.get_or_insert(self.0.keep_prompts);
                 let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
-                let mut spec = spec(request, caller.user_id, Some(&self.0.maxima))?;
-                self.0.require(&spec).await?;
+                let writes_nothing_unasked = request.read_only != Some(true);
+                let mut spec = spec(request, &view, Some(&self.0.maxima))?;
+                self.0.require(&view, &spec).await?;
                 let (user, budgets) = (&spec.user_id, &mut spec.budgets);
                 self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
-                if spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
+                let leaves_out = writes_nothing_unasked && spec.read_only;
+                if leaves_out || spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
                     let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
                     warned = warnings(&spec, &described);
+                    warned.extend(leaves_out.then(|| left_out(&described)));
                     spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
@@ -146,15 +152,18 @@ impl RunService for Runs {
         &self,
         request: Request<pb::GetRunRequest>,
     ) -> Result<Response<pb::GetRunResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
-        Ok(Response::new(pb::GetRunResponse { run: Some(self.0.run(run).await?.to_wire()) }))
+        let run = view.run(&*self.0.store, run).await?;
+        Ok(Response::new(pb::GetRunResponse { run: Some(run.to_wire()) }))
     }
 
     async fn list_runs(
         &self,
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
-        let response = run_lists::list(&*self.0.store, request.into_inner()).await?;
+        let view = self.0.view(request.extensions()).await?;
+        let response = run_lists::list(&*self.0.store, &view, request.into_inner()).await?;
         Ok(Response::new(response))
     }
 
@@ -172,8 +181,9 @@ impl RunService for Runs {
         &self,
         request: Request<pb::GetResultRequest>,
     ) -> Result<Response<pb::GetResultResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
-        let run = self.0.run(run).await?;
+        let run = view.run(&*self.0.store, run).await?;
         Ok(Response::new(results::result(&*self.0.store, run).await?))
     }
 
@@ -181,25 +191,27 @@ impl RunService for Runs {
         &self,
         request: Request<pb::ListCitationsRequest>,
     ) -> Result<Response<pb::ListCitationsResponse>, Status> {
-        Ok(Response::new(citations::page(&self.0, request.into_inner()).await?))
+        let view = self.0.view(request.extensions()).await?;
+        Ok(Response::new(citations::page(&self.0, &view, request.into_inner()).await?))
     }
 
     async fn get_node(
         &self,
         request: Request<pb::GetNodeRequest>,
     ) -> Result<Response<pb::GetNodeResponse>, Status> {
-        Ok(Response::new(results::node(&self.0, request.into_inner()).await?))
+        let view = self.0.view(request.extensions()).await?;
+        Ok(Response::new(results::node(&self.0, &view, request.into_inner()).await?))
     }
 
     async fn estimate_run(
         &self,
         request: Request<pb::EstimateRunRequest>,
     ) -> Result<Response<pb::EstimateRunResponse>, Status> {
-        let caller = Caller::of(request.extensions());
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let verify = request.verify;
-        let mut spec = spec(as_run(request), caller.user_id, Some(&self.0.maxima))?;
-        self.0.require(&spec).await?;
+        let mut spec = spec(as_run(request), &view, Some(&self.0.maxima))?;
+        self.0.require(&view, &spec).await?;
         spec.verify = self.verifies(verify, &spec.model).await;
         let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
         let estimate = Estimate::of(&spec, described.per_call.as_ref());
@@ -216,7 +228,12 @@ impl RunService for Runs {
         &self,
         request: Request<pb::DeleteRunRequest>,
     ) -> Result<Response<pb::DeleteRunResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let run = id(RunId::parse_field("run_id", &request.get_ref().run_id))?;
+        // One that is deleted already, too.
+        let listed = self.0.store.listed_runs(&[run]).await.map_err(errors::store)?;
+        let listed = listed.first().ok_or_else(|| errors::store(StoreError::not_found("run", run)))?;
+        view.check_run("run_id", &listed.summary)?;
         if !self.0.store.delete_run(run).await.map_err(errors::store)? {
             return Err(errors::not_ended(run));
         }
@@ -238,6 +255,7 @@ impl RunService for Runs {
         &self,
         request: Request<pb::ListEventsRequest>,
     ) -> Result<Response<pb::ListEventsResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         check_types(&request.types)?;
@@ -246,7 +264,7 @@ impl RunService for Runs {
         let of_list = pb::ListEventsRequest { page_size: 0, page_token: String::new(), ..request.clone() };
         let pages = Pages::of_request("events", &of_list);
         let cursor = pages.cursor(&request.page_token, |cursor| cursor.parse::<u64>().ok())?;
-        let head_seq = self.0.run(run).await?.head_seq;
+        let head_seq = view.run(&*self.0.store, run).await?.head_seq;
         if request.after_seq > head_seq {
             return Err(errors::beyond_head("after_seq", request.after_seq, head_seq));
         }
@@ -263,9 +281,10 @@ impl RunService for Runs {
         &self,
         request: Request<pb::GetGraphRequest>,
     ) -> Result<Response<pb::GetGraphResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
-        let (shown, _place) = self.0.graph_at(run, request.at_seq).await?;
+        let (shown, _place) = self.0.graph_at(&view, run, request.at_seq).await?;
         let answer = pb::GetGraphResponse { graph: Some(shown.graph.snapshot().to_wire()) };
         let bytes = answer.encoded_len();
         if bytes > limits::GRAPH_BYTES {
@@ -278,7 +297,8 @@ impl RunService for Runs {
         &self,
         request: Request<pb::DiffRunsRequest>,
     ) -> Result<Response<pb::DiffRunsResponse>, Status> {
-        Ok(Response::new(diffs::page(&self.0, request.into_inner()).await?))
+        let view = self.0.view(request.extensions()).await?;
+        Ok(Response::new(diffs::page(&self.0, &view, request.into_inner()).await?))
     }
 
     async fn pause_run(
@@ -313,8 +333,8 @@ impl RunService for Runs {
         &self,
         request: Request<pb::RetryNodeRequest>,
     ) -> Result<Response<pb::RetryNodeResponse>, Status> {
-        let author = Caller::of(request.extensions()).user_id;
-        Ok(Response::new(retry(&self.0, request.into_inner(), author).await?))
+        let view = self.0.view(request.extensions()).await?;
+        Ok(Response::new(retry(&self.0, &view, request.into_inner()).await?))
     }
 
     async fn edit_plan(
@@ -335,20 +355,21 @@ impl RunService for Runs {
         &self,
         request: Request<pb::ForkRunRequest>,
     ) -> Result<Response<pb::ForkRunResponse>, Status> {
-        let user = Caller::of(request.extensions()).user_id;
-        Ok(Response::new(fork(&self.0, request.into_inner(), user).await?))
+        let view = self.0.view(request.extensions()).await?;
+        Ok(Response::new(fork(&self.0, &view, request.into_inner()).await?))
     }
 
     async fn cancel_run(
         &self,
         request: Request<pb::CancelRunRequest>,
     ) -> Result<Response<pb::CancelRunResponse>, Status> {
+        let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
         let run = id(RunId::parse_field("run_id", &request.run_id))?;
         let mut checks = Checks::default();
         checks.at_most("reason", &request.reason, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        let mut summary = self.0.run(run).await?;
+        let mut summary = view.run(&*self.0.store, run).await?;
         if !summary.status.is_final() {
             let command = Command::new(Action::Cancel { reason: request.reason });
             let sent = self.0.store.send_command(run, command).await.map_err(errors::store)?;
@@ -357,7 +378,7 @@ impl RunService for Runs {
                     self.0.wake().await;
                 }
                 // It has ended meanwhile. The answer says how.
-                Sent::Ended => summary = self.0.run(run).await?,
+                Sent::Ended => summary = view.run(&*self.0.store, run).await?,
             }
         }
         Ok(Response::new(pb::CancelRunResponse { run: Some(summary.to_wire()) }))
@@ -374,7 +395,7 @@ pub(crate) fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Sta
 }
 
 /// What is asked for, checked as far as it can be without the store. Within the maxima, unless it was before.
-fn spec(request: pb::CreateRunRequest, user_id: String, maxima: Option<&Maxima>) -> Result<RunSpec, Status> {
+fn spec(request: pb::CreateRunRequest, view: &View, maxima: Option<&Maxima>) -> Result<RunSpec, Status> {
     let mut checks = Checks::default();
     checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
     let strategy = match pb::Strategy::try_from(request.strategy) {
@@ -382,6 +403,10 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: Option<&Maxima>)
         _ => taken(&mut checks, from_wire("strategy", request.strategy)).unwrap_or(Strategy::Tree),
     };
     let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
+    checks.require(!(request.read_only == Some(true) && request.write == Some(true)), "write", || {
+        "contradicts read_only; leave one of them out".to_owned()
+    });
+    let is_global = context.as_ref().is_none_or(|context: &RunContext| context.scope == Scope::Global);
     let asked = request.budgets.unwrap_or_default();
     let budgets = budgets_of(strategy, asked);
     let is_search = strategy == Strategy::Search;
@@ -406,11 +431,12 @@ fn spec(request: pb::CreateRunRequest, user_id: String, maxima: Option<&Maxima>)
         context: context.unwrap_or_default(),
         budgets,
         model: request.model.trim().to_owned(),
-        user_id,
+        user_id: view.user().to_owned(),
+        by_administrator: by_administrator(view),
         display_name: request.display_name,
         labels: request.labels,
         search: is_search.then(|| Box::new(search.clone())),
-        read_only: request.read_only.unwrap_or_default(),
+        read_only: request.read_only.unwrap_or_default() || is_global && request.write != Some(true),
         verify: request.verify.unwrap_or_default(),
         language: match request.language.as_str() {
             "" => language_of(&request.objective).unwrap_or_default().to_owned(),
@@ -460,6 +486,17 @@ fn has_nul(value: &Value) -> bool {
         Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+/// What the user of a run should know that writes nothing because no project is chosen.
+fn left_out(described: &Described) -> String {
+    let foreign = described.writing_tools.iter().map(String::as_str);
+    let tools: Vec<&str> = std::iter::once(CREATE_DOCUMENT).chain(foreign).collect();
+    format!(
+        "no project is chosen, so the run writes its own documents only, without these tools: {}; choose a project, or \
+         ask to write (--write)",
+        tools.join(", ")
+    )
 }
 
 /// What the user of such a run should know.

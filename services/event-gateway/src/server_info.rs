@@ -6,13 +6,14 @@ use std::time::Duration;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::error::Checks;
 use tree_agent_contract::event::SCHEMA_VERSION;
-use tree_agent_contract::{Budgets, Strategy, limits};
+use tree_agent_contract::{Budgets, MemberRole, Strategy, limits};
 use tree_agent_proto::v1::server_service_server::ServerService;
 use tree_agent_proto::{ERROR_DOMAIN, Wire, v1 as pb};
 use tree_agent_runtime::Readiness;
 
 use crate::gateway::Gateway;
 use crate::maxima::Maxima;
+use crate::view::View;
 use crate::{cluster, errors};
 
 /// How long role services may take to say what their default model is.
@@ -43,8 +44,9 @@ impl ServerInfo {
 impl ServerService for ServerInfo {
     async fn get_server_info(
         &self,
-        _: Request<pb::GetServerInfoRequest>,
+        request: Request<pb::GetServerInfoRequest>,
     ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
+        let view = self.gateway.view(request.extensions()).await?;
         Ok(Response::new(pb::GetServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             // Errors carry the name of the package too.
@@ -58,6 +60,7 @@ impl ServerService for ServerInfo {
             default_model: self.gateway.models.describe("", PATIENCE).await.model,
             schema_version: self.gateway.store.schema_version(),
             event_schema_version: SCHEMA_VERSION,
+            caller: Some(caller(&view)),
         }))
     }
 
@@ -82,6 +85,17 @@ impl ServerService for ServerInfo {
             status.problems.push("Redis cannot be reached; watchers are up to a second behind".to_owned());
         }
         Ok(Response::new(status))
+    }
+}
+
+fn caller(view: &View) -> pb::Caller {
+    let count = |role| u32::try_from(view.count(role)).unwrap_or(u32::MAX);
+    pb::Caller {
+        user_id: view.user().to_owned(),
+        administrator: view.is_administrator(),
+        reader_of: count(MemberRole::Reader),
+        editor_of: count(MemberRole::Editor),
+        owner_of: count(MemberRole::Owner),
     }
 }
 

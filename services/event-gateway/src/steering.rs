@@ -18,18 +18,19 @@ use tree_agent_store::Sent;
 
 use crate::errors;
 use crate::gateway::Gateway;
+use crate::view::View;
 
 pub(crate) use asked::Asked;
 
-/// Carries out a command of `author`, or says what it would do.
+/// Carries out a command of the caller, or says what it would do.
 pub(crate) async fn steer(
     gateway: &Gateway,
+    view: &View,
     asked: Asked,
-    author: String,
 ) -> Result<pb::CommandOutcome, Status> {
-    let (run, command, validate_only) = asked.check(author, &gateway.maxima)?;
+    let (run, command, validate_only) = asked.check(view.user().to_owned(), &gateway.maxima)?;
     let store = &*gateway.store;
-    let summary = gateway.run(run).await?;
+    let summary = view.run(store, run).await?;
     if validate_only {
         gateway.require_models(slice::from_ref(&command.action)).await?;
         if summary.status.is_final() {

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use http::{Request, Response};
-use tokio::time::Instant;
 use tonic::Status;
 use tonic::body::Body;
 use tree_agent_contract::{DocumentId, DocumentKind, NodeId, RunId};
-use tree_agent_proto::v1 as pb;
+use tree_agent_proto::rights::Access;
+use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid_field;
 
+use crate::auth::Caller;
 use crate::fields::{check_types, id, optional};
 use crate::gateway::Gateway;
-use crate::summaries::{placed_summary, summary_to_wire};
+use crate::shares::Shares;
+use crate::standing::Standing;
+use crate::summaries::placed_summary;
+use crate::view::View;
 use crate::watch::frame::Messages;
 use crate::watch::service::{Watched, respond};
 use crate::watch::{
@@ -32,13 +36,18 @@ pub(crate) fn is_watch(path: &str) -> bool {
     [WATCH_RUN, WATCH_RUNS, WATCH_DOCUMENT].contains(&path)
 }
 
+/// What bounds the streams of a gateway.
+fn of(gateway: &Gateway) -> (&Shares, &Arc<Standing>) {
+    (&gateway.users.streams, &gateway.standing)
+}
+
 /// Handles one call of `WatchRun`.
 pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
-        run(&gateway, request, until).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
+        run(&gateway, request, caller).await
     })
     .await
 }
@@ -48,8 +57,8 @@ pub(crate) async fn watch_runs(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
-        runs(&gateway, request, until).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
+        runs(&gateway, request, caller).await
     })
     .await
 }
@@ -59,8 +68,8 @@ pub(crate) async fn watch_document(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, &gateway.users.streams, request, async |request, until| {
-        document(&gateway, request, until).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
+        document(&gateway, request, caller).await
     })
     .await
 }
@@ -71,17 +80,19 @@ pub(crate) async fn watch_document(
 /// # Errors
 /// As the call.
 pub async fn messages_of_run(gateway: &Gateway, request: pb::WatchRunRequest) -> Result<Messages, Status> {
-    Ok(run(gateway, request, None).await?.messages)
+    let caller = Caller { access: Access::Read, ..Caller::anybody() };
+    Ok(run(gateway, request, &caller).await?.messages)
 }
 
-/// `WatchRun`, until the token expires with which it was asked for.
+/// `WatchRun`, until the token expires with which the caller asked for it.
 pub(crate) async fn run(
     gateway: &Gateway,
     request: pb::WatchRunRequest,
-    expires_at: Option<Instant>,
+    caller: &Caller,
 ) -> Result<Watched, Status> {
+    let view = View::of(&*gateway.store, caller.clone()).await?;
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
-    let summary = gateway.run(run).await?;
+    let summary = view.run(&*gateway.store, run).await?;
     let (head, is_final) = (summary.head_seq, summary.status.is_final());
     check_types(&request.types)?;
     let (after_seq, ended, snapshot) = if request.snapshot {
@@ -98,7 +109,7 @@ pub(crate) async fn run(
     let feed = feed(&gateway.watches, run);
     let filter = event_filter(gateway, run, &request, &feed, head.max(after_seq)).await?;
     let start = Start { run, after_seq, head, is_final, ended, snapshot, filter };
-    let until = gateway.until(expires_at);
+    let until = gateway.until(caller);
     Ok(Watcher::new(start, feed, gateway.store.clone(), &gateway.watching, until).watched())
 }
 
@@ -116,39 +127,37 @@ async fn event_filter(
     filter.below(node, tree).ok_or_else(|| errors::no_node(run, node))
 }
 
-/// `WatchRuns`, until the token expires with which it was asked for.
+/// `WatchRuns`, until the token expires with which the caller asked for it.
 pub(crate) async fn runs(
     gateway: &Gateway,
     request: pb::WatchRunsRequest,
-    expires_at: Option<Instant>,
+    caller: &Caller,
 ) -> Result<Watched, Status> {
+    let view = View::of(&*gateway.store, caller.clone()).await?;
     let (request, resume_token) = run_lists::of_watch(request);
     let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
     let newest = ListFrom::Newest(pages::size(request.page_size));
     let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);
-    let filter = run_lists::filter(request)?;
+    let filter = run_lists::filter(&view, request)?;
     let (reader, place) = gateway.board.join().await.map_err(errors::store)?;
     let start = ListStart { filter, tokens, reader, place, from };
     let (board, store) = (gateway.board.clone(), gateway.store.clone());
-    let (until, stats) = (gateway.until(expires_at), &gateway.watches.stats);
+    let (until, stats) = (gateway.until(caller), &gateway.watches.stats);
     Ok(ListWatcher::new(start, board, store, &gateway.watching, until, stats).watched())
 }
 
-/// `WatchDocument`, until the token expires with which it was asked for.
+/// `WatchDocument`, until the token expires with which the caller asked for it.
 pub(crate) async fn document(
     gateway: &Gateway,
     request: pb::WatchDocumentRequest,
-    expires_at: Option<Instant>,
+    caller: &Caller,
 ) -> Result<Watched, Status> {
+    let view = View::of(&*gateway.store, caller.clone()).await?;
     let store = &gateway.store;
     let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
     let of = optional("run_id", &request.run_id, RunId::parse_field)?;
-    let placed = match of {
-        Some(run) => store.document_of(run, document_id, None).await,
-        None => store.document_at(document_id, None).await,
-    };
-    let placed = placed.map_err(errors::store)?;
-    let summary = summary_to_wire(&placed_summary(&placed));
+    let placed = view.placed_document(&**store, of, document_id, None).await?;
+    let summary = placed_summary(&placed).to_wire();
     let document = placed.document;
     let after_bytes = request.after_bytes;
     let follow = document.run_id.filter(|_| document.kind.grows());
@@ -160,7 +169,7 @@ pub(crate) async fn document(
         Some(run) => {
             // Before the text is read: what is appended after that is heard.
             let feed = feed(&gateway.watches, run);
-            let run = gateway.run(run).await?;
+            let run = store.run(run).await.map_err(errors::store)?;
             let (run, seq, is_live) = (run.run_id, run.head_seq, !run.status.is_final());
             is_live.then_some(Followed { feed, run, seq, ended: false })
         }
@@ -191,6 +200,6 @@ pub(crate) async fn document(
         unnamed,
         followed,
     };
-    let (until, stats) = (gateway.until(expires_at), &gateway.watches.stats);
+    let (until, stats) = (gateway.until(caller), &gateway.watches.stats);
     Ok(DocumentWatcher::new(start, store.clone(), &gateway.watching, until, stats).watched())
 }

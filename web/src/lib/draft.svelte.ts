@@ -7,7 +7,7 @@ import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_p
 import { runs } from './api/client';
 import { Attempt } from './attempt.svelte';
 import { checkLimit, strategyLimits, textsOf, toBudgets, type LimitTexts } from './budgets';
-import { GLOBAL, isWhole, noteRecent, toRequest, type Named } from './context-choice';
+import { GLOBAL, isGlobal, isWhole, noteRecent, toRequest, type Named } from './context-choice';
 import { checkLabels, labelWords, toLabels } from './labels';
 import { listModels, modelProblem } from './models';
 import { checkName, checkObjective, notStarted } from './new-run';
@@ -30,6 +30,7 @@ const empty = () => ({
   labels: '',
   budgets: {} as LimitTexts,
   readOnly: false,
+  writes: false,
   verified: true,
   reviewed: false,
   keepsPrompts: false,
@@ -53,6 +54,8 @@ class Draft {
   readonly wrongField = $derived(this.#attempt.why?.field ?? '');
   readonly offered = $derived(strategies(this.info));
   readonly isSearch = $derived(this.fields.strategy === Strategy.SEARCH);
+  /** The run may write into projects although none is chosen. */
+  readonly writes = $derived(this.fields.writes && !this.fields.readOnly && this.fields.choice.kind === 'global');
   readonly limits = $derived(strategyLimits(this.fields.strategy));
   readonly defaults = $derived(this.isSearch ? this.info?.defaultSearchBudgets : this.info?.defaultBudgets);
   readonly problems = $derived({
@@ -130,6 +133,7 @@ class Draft {
         displayName: fields.displayName.trim(),
         labels: toLabels(fields.labels),
         readOnly: fields.readOnly,
+        write: this.writes ? true : undefined,
         review: fields.reviewed ? {} : undefined,
         keepPrompts: fields.keepsPrompts ? true : undefined,
       };
@@ -163,7 +167,9 @@ async function fieldsOf(run: Run, info: GetServerInfoResponse | undefined): Prom
     displayName: run.displayName,
     labels: labelWords(run.labels).join(', '),
     budgets: textsOf(strategyLimits(run.strategy), run.budgets, defaults),
-    readOnly: run.readOnly,
+    // Without a project a run is read-only unless it asks to write.
+    readOnly: run.readOnly && !isGlobal(run.context),
+    writes: !run.readOnly && isGlobal(run.context),
     // The server does not verify what rules answer, so such a run does not say what was chosen.
     verified: run.verify || run.model === 'offline',
     reviewed: run.review !== undefined,

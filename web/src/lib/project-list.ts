@@ -1,7 +1,7 @@
 // Projects and their documents: addresses, filters, and how a document is shown.
 
 import { address } from './address';
-import { ProjectStatus, type Project, type ToolRules } from '../gen/treeagent/v1/project_service_pb';
+import { MemberRole, ProjectStatus, type Project, type ToolRules } from '../gen/treeagent/v1/project_service_pb';
 
 /** The address of a project, or of one of its documents, with what is searched for. */
 export const projectUrl = (projectId: string, path = '', q = ''): string =>
@@ -12,6 +12,16 @@ export const PROJECT_FILTERS = [
   { key: 'archived', label: 'Archived', statuses: [ProjectStatus.ARCHIVED] },
   { key: 'all', label: 'All', statuses: [] },
 ];
+
+export const ROLES = [
+  { value: MemberRole.READER, label: 'Reader' },
+  { value: MemberRole.EDITOR, label: 'Editor' },
+  { value: MemberRole.OWNER, label: 'Owner' },
+];
+
+/** Whether the caller may do in a project what this role may. Servers of version 0.2 know no roles. */
+export const may = (project: Project | undefined, role: MemberRole): boolean =>
+  project !== undefined && (project.callerRole === MemberRole.UNSPECIFIED || project.callerRole >= role);
 
 export const isArchived = (project: Project | undefined): boolean => project?.status === ProjectStatus.ARCHIVED;
 

@@ -71,7 +71,10 @@ calls! {
         CreateProjectRequest => create_project -> CreateProjectResponse,
         DeleteProjectRequest => delete_project -> DeleteProjectResponse,
         GetProjectRequest => get_project -> GetProjectResponse,
+        ListMembersRequest => list_members -> ListMembersResponse,
         ListProjectsRequest => list_projects -> ListProjectsResponse,
+        RemoveMemberRequest => remove_member -> RemoveMemberResponse,
+        SetMemberRequest => set_member -> SetMemberResponse,
         UpdateProjectRequest => update_project -> UpdateProjectResponse,
     }
     models {

@@ -31,6 +31,9 @@ pub(crate) struct Copy {
     /// Let the copy read every project
     #[arg(long, conflicts_with = "project")]
     global: bool,
+    /// With --global: let the copy write into every project that you may edit
+    #[arg(long, requires = "global")]
+    write: bool,
     /// Whether the copy may call tools that write [default: as the run]
     #[arg(long, value_name = "on|off")]
     read_only: Option<Switch>,
@@ -58,6 +61,7 @@ impl Copy {
             copy_of: copied.to_wire(),
             context: of_copy.map(|context| context.to_wire()),
             read_only: self.read_only.map(|switch| switch == Switch::On),
+            write: self.write.then_some(true),
             request_id: Uuid::new_v4().to_string(),
             ..Default::default()
         };

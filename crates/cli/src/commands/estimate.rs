@@ -25,6 +25,8 @@ pub(super) struct Asked {
     pub(super) verify: Option<bool>,
     /// Whether prompts are kept; none if that is left to the server.
     pub(super) keep_prompts: Option<bool>,
+    /// Whether a run without a project may write into any.
+    pub(super) write: Option<bool>,
 }
 
 /// An estimate as `-o json` prints it.

@@ -1,10 +1,11 @@
 //! `projects`: the projects of a server.
 
 mod change;
+mod members;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use tree_agent_contract::{ProjectId, ProjectStatus, Timestamp, ToolRules, limits};
+use tree_agent_contract::{MemberRole, ProjectId, ProjectStatus, Timestamp, ToolRules, limits};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -17,7 +18,7 @@ use crate::view::paint::{Paint, ago};
 use crate::view::table::Cell;
 use crate::view::usage::grouped;
 
-/// List the projects of a server by name, change them, archive or delete them
+/// List the projects of a server by name, change, share, archive or delete them
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Projects {
@@ -43,6 +44,9 @@ enum Action {
     /// Make archived projects active again
     Unarchive(change::Which),
     Delete(change::Delete),
+    Members(members::Members),
+    Share(members::Share),
+    Unshare(members::Unshare),
 }
 
 /// The columns of the table.
@@ -60,6 +64,9 @@ struct ProjectJson {
     status: ProjectStatus,
     tools: ToolRules,
     updated_at: Option<Timestamp>,
+    /// What the caller may do with it; none from servers that know no members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller_role: Option<MemberRole>,
 }
 
 impl Projects {
@@ -70,6 +77,9 @@ impl Projects {
             Some(Action::Archive(which)) => which.set(context, ProjectStatus::Archived).await,
             Some(Action::Unarchive(which)) => which.set(context, ProjectStatus::Active).await,
             Some(Action::Delete(delete)) => delete.run(context).await,
+            Some(Action::Members(members)) => members.run(context).await,
+            Some(Action::Share(share)) => share.run(context).await,
+            Some(Action::Unshare(unshare)) => unshare.run(context).await,
         }
     }
 
@@ -124,6 +134,7 @@ impl ProjectJson {
             status,
             tools: Wire::from_wire(project.tools.unwrap_or_default())?,
             updated_at: Wire::from_wire(project.updated_at)?,
+            caller_role: MemberRole::from_wire(project.caller_role).ok(),
             id: Wire::from_wire(project.project_id)?,
             name: project.name,
             description: project.description,

@@ -14,7 +14,7 @@ use tree_agent_contract::{
 };
 use tree_agent_model::Switch;
 use tree_agent_proto::v1 as pb;
-use tree_agent_proto::{Wire, budgets_of};
+use tree_agent_proto::{Wire, budgets_of, request_of};
 use tree_agent_runtime::channel::Connector;
 use uuid::Uuid;
 
@@ -62,6 +62,9 @@ pub(crate) struct Run {
     /// Offer no tool that writes: the run writes its own documents only
     #[arg(long)]
     read_only: bool,
+    /// Without --project and --dir: let the run write into every project that you may edit
+    #[arg(long, conflicts_with_all = ["read_only", "project", "dir"])]
+    write: bool,
     /// Have the answer verified before the run ends [default: with language models]
     #[arg(long)]
     verify: bool,
@@ -164,7 +167,8 @@ impl Run {
         self.out.as_deref().map(check_writable).transpose()?;
         let verify = (self.verify || self.no_verify).then_some(!self.no_verify);
         let keep_prompts = self.keep_prompts.map(|switch| switch == Switch::On);
-        let asked = Asked { spec, budgets, search, verify, keep_prompts };
+        let write = self.write.then_some(true);
+        let asked = Asked { spec, budgets, search, verify, keep_prompts, write };
         if self.estimate {
             return self.estimate(context, asked).await;
         }
@@ -343,23 +347,15 @@ enum Outcome {
 
 /// Creates the run. Every attempt carries the same request id, so that a repeated one makes no second run.
 async fn create(context: &Context, client: &Client, asked: Asked) -> Result<RunSummary, CliError> {
-    let Asked { spec, budgets, search, verify, keep_prompts } = asked;
+    let Asked { spec, budgets, search, verify, keep_prompts, write } = asked;
     let message = pb::CreateRunRequest {
-        objective: spec.objective,
-        strategy: spec.strategy.to_wire(),
-        context: Some(spec.context.to_wire()),
-        budgets: Some(budgets),
-        model: spec.model,
         request_id: Uuid::new_v4().to_string(),
-        display_name: spec.display_name,
-        labels: spec.labels,
+        budgets: Some(budgets),
         search,
-        read_only: Some(spec.read_only),
-        copy_of: String::new(),
         verify,
-        language: spec.language,
-        review: spec.review.to_wire(),
         keep_prompts,
+        write,
+        ..request_of(&spec)
     };
     created(context, client.ask(message).await?)
 }

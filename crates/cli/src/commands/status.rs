@@ -27,6 +27,7 @@ impl Status {
             Err(CliError::Refused(status)) if status.code() == Code::Unimplemented => None,
             cluster => Some(cluster?),
         };
+        let caller = info.caller.map(|caller| who(&caller, info.authentication));
         let is_known = cluster.is_some();
         let cluster = cluster.unwrap_or_default();
         let exit = if cluster.problems.is_empty() { Exit::Success } else { Exit::Internal };
@@ -52,6 +53,7 @@ impl Status {
                 "strategies": strategies,
                 "defaultModel": info.default_model,
                 "authentication": info.authentication,
+                "caller": caller,
                 "ui": info.ui,
                 "schemaVersion": info.schema_version,
                 "eventSchemaVersion": info.event_schema_version,
@@ -84,6 +86,9 @@ impl Status {
             ("run limits", if maxima.is_empty() { "none".to_owned() } else { maxima.join(", ") }),
         ];
         print_rows(context, &rows)?;
+        if let Some(caller) = caller {
+            print_rows(context, &[("you", caller)])?;
+        }
         let runs = format!("{} live, {} of them wait for a planner", cluster.live_runs, cluster.waiting_runs);
         if is_known {
             print_rows(context, &[("runs", runs)])?;
@@ -105,6 +110,19 @@ impl Status {
         }
         Ok(exit)
     }
+}
+
+/// What the caller may do.
+fn who(caller: &pb::Caller, authentication: bool) -> String {
+    if !authentication {
+        return "everybody may do everything".to_owned();
+    }
+    let user = &caller.user_id;
+    if caller.administrator {
+        return format!("{user}, an administrator, who may do everything");
+    }
+    let pb::Caller { owner_of, editor_of, reader_of, .. } = caller;
+    format!("{user}: own runs; owner of {owner_of} projects, editor of {editor_of}, reader of {reader_of}")
 }
 
 /// Prints names and what is known of each.

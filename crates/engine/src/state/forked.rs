@@ -22,6 +22,7 @@ impl State {
         self.control.iter_mut().for_each(|control| control.flying = false);
         (0..self.control.len()).for_each(|at| self.note_moving(at));
         self.spec.user_id.clone_from(&e.author);
+        self.spec.by_administrator = e.by_administrator;
         self.spec.display_name.clone_from(&e.display_name);
         self.spec.labels.clone_from(&e.labels);
         for edit in &e.edits {

@@ -28,6 +28,7 @@ fn forked_log(shared: &[Event], now: Timestamp, edits: Vec<Action>, goes_on: boo
         at_seq: shared.len() as u64,
         origin_run_id: Some(shared[0].run_id),
         author: "ann".into(),
+        by_administrator: false,
         request_id: "r".into(),
         display_name: "again".into(),
         labels: [("try".to_owned(), "2".to_owned())].into(),

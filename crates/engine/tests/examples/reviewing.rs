@@ -127,6 +127,7 @@ fn a_root_whose_review_was_cancelled_is_not_resumed_when_it_is_done_again() {
         at_seq: hand.run.graph().seq(),
         origin_run_id: None,
         author: String::new(),
+        by_administrator: false,
         request_id: String::new(),
         display_name: String::new(),
         labels: Default::default(),

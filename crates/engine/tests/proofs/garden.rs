@@ -92,6 +92,7 @@ impl Garden {
             at_seq: at as u64,
             origin_run_id: Some(source_run_id),
             author: "ann".into(),
+            by_administrator: false,
             request_id: "f".into(),
             display_name: String::new(),
             labels: BTreeMap::new(),

@@ -33,6 +33,7 @@ impl World {
             at_seq: at as u64,
             origin_run_id: Some(self.at(at).origin()),
             author: "ann".into(),
+            by_administrator: false,
             request_id: "fork".into(),
             display_name: String::new(),
             labels: BTreeMap::new(),

@@ -40,6 +40,7 @@ fn new_fork(n: u128, parent: RunId, log: &[Event], seq: u64) -> NewFork {
         at_seq: seq,
         origin_run_id: Some(run.origin()),
         author: "ann".into(),
+        by_administrator: false,
         request_id: String::new(),
         display_name: format!("fork {n}"),
         labels: Default::default(),

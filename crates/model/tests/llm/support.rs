@@ -98,6 +98,8 @@ pub(crate) struct Service {
     pub(crate) node: Option<NodeId>,
     /// Its run keeps prompts.
     pub(crate) keeps_prompts: bool,
+    /// Its run changes no project.
+    pub(crate) read_only: bool,
 }
 
 impl Service {
@@ -117,6 +119,7 @@ impl Service {
             allowance: Allowance::default(),
             node: None,
             keeps_prompts: false,
+            read_only: false,
         }
     }
 
@@ -127,7 +130,8 @@ impl Service {
     ) -> CallOutcome<O> {
         let run = RunId::from(Uuid::from_u128(1));
         let answers = self.node.map(|_| AnswerUse::Reuse);
-        let caller = Caller { node_id: self.node, answers, ..Caller::new(run, RunContext::default()) };
+        let caller = Caller::new(run, RunContext::default());
+        let caller = Caller { node_id: self.node, answers, read_only: self.read_only, ..caller };
         let (io, mut updates) = RoleIo::new(self.tools.tool_set(caller), phase);
         let mut io = io.allowing(self.allowance);
         io.keeps_prompts = self.keeps_prompts;

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use tree_agent_contract::document::{Document, DocumentSummary};
 use tree_agent_contract::session::Session;
 use tree_agent_contract::{
-    Command, DocumentId, Event, EventBody, NodeId, ProjectId, Reply, RunContext, RunId, RunSummary,
-    SessionId, Timestamp,
+    Command, DocumentId, Event, EventBody, MemberRole, NodeId, ProjectId, Reply, RunContext, RunId,
+    RunSummary, SessionId, Timestamp,
 };
 use tree_agent_store::*;
 use uuid::Uuid;
@@ -449,6 +449,25 @@ impl Projects for SimStore {
     }
 
     async fn delete_project(&self, id: ProjectId, _: bool) -> Result<ProjectDeletion, StoreError> {
+        Err(StoreError::not_found("project", id))
+    }
+}
+
+#[async_trait]
+impl Members for SimStore {
+    async fn memberships(&self, _: &str) -> Result<BTreeMap<ProjectId, MemberRole>, StoreError> {
+        Err(absent("projects"))
+    }
+
+    async fn members(&self, _: ProjectId, _: &str, _: usize) -> Result<Page<Member>, StoreError> {
+        Err(absent("projects"))
+    }
+
+    async fn set_member(&self, id: ProjectId, _: Member, _: bool) -> Result<MemberChange, StoreError> {
+        Err(StoreError::not_found("project", id))
+    }
+
+    async fn remove_member(&self, id: ProjectId, _: &str, _: bool) -> Result<MemberChange, StoreError> {
         Err(StoreError::not_found("project", id))
     }
 }

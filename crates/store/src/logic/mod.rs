@@ -10,6 +10,7 @@ mod documents;
 pub(crate) mod forks;
 pub(crate) mod inherited;
 mod log;
+mod members;
 pub(crate) mod new_run;
 pub(crate) mod operations;
 pub(crate) mod passages;

@@ -1,11 +1,11 @@
 //! Projects.
 
 use async_trait::async_trait;
-use tree_agent_contract::{ProjectId, ProjectStatus};
+use tree_agent_contract::{MemberRole, ProjectId, ProjectStatus};
 
 use super::rows::{page, project, run_ids};
-use super::sql::{Backend, Db, Filter};
-use super::vectors;
+use super::sql::{Backend, Db, Filter, Param};
+use super::{members, vectors};
 use crate::LIVE;
 use crate::error::StoreError;
 use crate::ports::{
@@ -30,7 +30,7 @@ fn select(documents: &str) -> String {
 #[async_trait]
 impl<S: Backend> Projects for S {
     async fn create_project(&self, new: NewProject) -> Result<Project, StoreError> {
-        self.write(move |db| Box::pin(create(db, new))).await
+        self.transaction(move |db| Box::pin(create(db, new))).await
     }
 
     async fn project(&self, id: ProjectId) -> Result<Project, StoreError> {
@@ -59,9 +59,12 @@ async fn create<D: Db>(db: &mut D, new: NewProject) -> Result<Project, StoreErro
     let (user_id, request_id) = (clean(&user_id), clean(&request_id));
     let (name, folded, description) = (clean(&wanted.name), fold(&wanted.name), clean(&wanted.description));
     let sql = "INSERT INTO onto_projects (id, name, name_folded, description, created_at, user_id, request_id) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+               VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id";
     let at = Time(wanted.created_at);
-    db.run(sql, &[&wanted.id.0, &name, &folded, &description, &at, &user_id, &request_id]).await?;
+    let params: [&dyn Param; 7] = [&wanted.id.0, &name, &folded, &description, &at, &user_id, &request_id];
+    if db.row(sql, &params).await?.is_some() && !user_id.is_empty() {
+        members::put(db, wanted.id, &user_id, MemberRole::Owner, wanted.created_at).await?;
+    }
     let sql = format!(
         "{} WHERE p.id = $1 OR (p.request_id <> '' AND p.user_id = $2 AND p.request_id = $3) \
          ORDER BY (p.id = $1) DESC LIMIT 1",
@@ -88,6 +91,10 @@ async fn list<D: Db>(db: &mut D, query: ProjectQuery) -> Result<Page<Project>, S
     if !query.statuses.is_empty() {
         let names = filter.param(List(query.statuses.iter().map(|status| status.as_str()).collect()));
         filter.add(D::DIALECT.any_text("p.status", &names));
+    }
+    if let Some(among) = &query.among {
+        let ids = filter.param(List(among.iter().map(|id| id.0).collect::<Vec<_>>()));
+        filter.add(D::DIALECT.any_id("p.id", &ids));
     }
     let limit = filter.param(query.limit as i64 + 1);
     let sql = format!("{} WHERE {} ORDER BY p.name_folded LIMIT {limit}", select(COUNT), filter.sql());

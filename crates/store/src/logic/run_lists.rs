@@ -192,6 +192,18 @@ fn conditions(filter: &mut Filter, dialect: Dialect, runs: &RunFilter) -> Result
     if let Some(parent) = runs.parent_run_id {
         filter.equals("parent_run_id", parent.0);
     }
+    if let Some(reader) = &runs.readable_by {
+        let user = filter.param(text(&reader.user_id));
+        let projects = filter.param(List(reader.project_ids.iter().map(|id| id.0).collect::<Vec<Uuid>>()));
+        let all_readable = match dialect {
+            Dialect::Postgres => format!("project_ids <> '{{}}' AND project_ids <@ {projects}"),
+            Dialect::Embedded => format!(
+                "project_ids <> '[]' AND NOT EXISTS (SELECT 1 FROM json_each(project_ids) p \
+                 WHERE p.value NOT IN (SELECT value FROM json_each({projects})))"
+            ),
+        };
+        filter.add(format!("(user_id = {user} OR ({all_readable}))"));
+    }
     if let Some(part) = &runs.id_part {
         id_part(filter, dialect, part);
     }

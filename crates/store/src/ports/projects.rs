@@ -10,7 +10,7 @@ use crate::error::StoreError;
 /// Named sets of documents.
 #[async_trait]
 pub trait Projects: Send + Sync {
-    /// Writes a project, and returns what is stored. A user who repeats a request id gets the project that the first
+    /// Writes a project with its user as an owner, and returns what is stored. A user who repeats a request id gets the project that the first
     /// request made, whatever the second one says; the same id again does the same. The name of another project is
     /// [`StoreError::Conflict`].
     async fn create_project(&self, project: NewProject) -> Result<Project, StoreError>;
@@ -92,6 +92,8 @@ pub struct ProjectQuery {
     pub name_contains: String,
     /// Only these statuses; empty for all.
     pub statuses: Vec<ProjectStatus>,
+    /// Only these projects; none for all.
+    pub among: Option<Vec<ProjectId>>,
     /// Only names after this one.
     pub after_name: String,
     /// Rows, 1 to [`PAGE_MAX`](tree_agent_contract::limits::PAGE_MAX).

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use tree_agent_contract::{
-    FieldError, LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp,
+    FieldError, LabelFilter, ProjectId, RunId, RunSpec, RunStatus, RunSummary, Strategy, Timestamp,
 };
 use uuid::Uuid;
 
@@ -92,6 +92,26 @@ pub struct RunFilter {
     pub parent_run_id: Option<RunId>,
     /// Only runs whose context is every project.
     pub global: bool,
+    /// Only those that this user may read; none for all.
+    pub readable_by: Option<Reader>,
+}
+
+/// A user who reads their own runs, and the runs all of whose projects they may read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reader {
+    /// The user.
+    pub user_id: String,
+    /// The projects that they may read.
+    pub project_ids: Vec<ProjectId>,
+}
+
+impl Reader {
+    /// True if the user may read such a run. A run that looks at every project is its user's alone.
+    pub fn may_read(&self, run: &RunSpec) -> bool {
+        let projects = &run.context.project_ids;
+        self.user_id == run.user_id
+            || (!projects.is_empty() && projects.iter().all(|project| self.project_ids.contains(project)))
+    }
 }
 
 impl RunFilter {
@@ -114,6 +134,7 @@ impl RunFilter {
             && self
                 .parent_run_id
                 .is_none_or(|parent| run.fork.as_ref().is_some_and(|f| f.parent_run_id == parent))
+            && self.readable_by.as_ref().is_none_or(|reader| reader.may_read(spec))
     }
 
     /// True when no run that has ended is asked for.

@@ -22,6 +22,7 @@ pub fn new_fork(n: u128, parent: RunId, seq: u64) -> NewFork {
         at_seq: seq,
         origin_run_id: Some(run_id(1)),
         author: "ann".into(),
+        by_administrator: false,
         request_id: String::new(),
         display_name: String::new(),
         labels: Default::default(),

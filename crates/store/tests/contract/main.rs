@@ -12,6 +12,7 @@ mod keys;
 mod leases;
 mod log;
 mod make;
+mod members;
 mod one_process;
 mod operations;
 mod passages;
@@ -134,6 +135,10 @@ contract! {
     projects::a_deleted_project_takes_its_documents_along,
     projects::a_project_that_live_runs_name_is_kept_unless_forced,
     projects::documents_of_projects_that_have_changed_are_named_and_counted,
+    members::whoever_creates_a_project_owns_it_and_the_last_owner_stays,
+    members::of_two_owners_who_remove_each_other_one_stays,
+    members::a_project_has_so_many_members,
+    members::lists_hold_what_a_user_may_read,
     operations::the_state_of_a_cluster_is_that_of_its_leases_and_runs,
     operations::what_is_stored_can_be_seen_cell_by_cell,
     operations::stored_events_are_not_interpreted,

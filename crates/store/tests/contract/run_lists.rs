@@ -18,7 +18,7 @@ fn all() -> RunQuery {
 }
 
 /// The runs of a filter; each of them matches it in memory too, and no other does.
-async fn found(f: &Fixture, filter: RunFilter) -> Vec<u128> {
+pub async fn found(f: &Fixture, filter: RunFilter) -> Vec<u128> {
     let everything = f.store.list_runs(all()).await.unwrap().items;
     let matching: Vec<_> =
         everything.iter().filter(|run| filter.matches(run)).map(|run| run.run_id.0.as_u128()).collect();

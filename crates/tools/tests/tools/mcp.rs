@@ -253,6 +253,31 @@ async fn projects_and_read_only_runs_filter_the_tools_of_servers() {
     assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
 }
 
+/// Nobody knows which project a tool of a server is about, so each of them has its word.
+#[tokio::test]
+async fn in_global_context_every_project_has_its_word_about_tools_of_servers() {
+    let documents = Arc::new(MemoryDocuments::default());
+    let (one, two) = (documents.add_project("one"), documents.add_project("two"));
+    let text = format!(
+        "[servers.t]\ncommand = {:?}\nenv = {{ {SERVES} = \"1\" }}\ntools = [\"echo\", \"big\"]",
+        command()
+    );
+    let servers = McpServers::start(McpConfig::parse(&text, |_| None).unwrap());
+    let registry = ToolRegistry::new(documents.clone()).with_servers(servers);
+    let tools = registry.tool_set(Caller::new(RunId(uuid::Uuid::from_u128(3)), RunContext::default()));
+    tokio::time::timeout(SOON, tools.ready()).await.unwrap();
+    assert_eq!(registry.writing_tools(), ["t__big"]);
+    let offered = async || names(&tools).await;
+    assert!(offered().await.contains(&"t__big".to_owned()));
+    documents.set_rules(two, ToolRules { read_only: true, ..Default::default() });
+    let names = offered().await;
+    assert!(names.contains(&"t__echo".to_owned()) && !names.contains(&"t__big".to_owned()), "{names:?}");
+    assert!(names.contains(&CREATE_DOCUMENT.to_owned()), "built-in tools follow the project of the call");
+    documents.set_rules(one, ToolRules { denied_tools: vec!["t__echo".into()], ..Default::default() });
+    let error = call(&tools, "t__echo", json!({"text": "x"})).await.unwrap_err();
+    assert!(matches!(error, ToolError::UnknownTool { .. }), "{error:?}");
+}
+
 /// Serves `server` over plain HTTP on loopback.
 async fn over_http(server: TestServer) -> (SocketAddr, JoinHandle<std::io::Result<()>>) {
     let service = StreamableHttpService::new(

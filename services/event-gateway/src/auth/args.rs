@@ -23,16 +23,31 @@ pub struct AuthArgs {
     /// The audience that a token must name (aud).
     #[arg(long, env = "TREE_AGENT_AUTH_AUDIENCE", value_name = "AUDIENCE")]
     pub auth_audience: Option<String>,
+    /// What the token of an administrator says: NAME for a claim that is true, or NAME=VALUE for one that is or holds
+    /// this text, such as groups=tree-agent-admins. Dots lead into objects.
+    #[arg(long, env = "TREE_AGENT_ADMIN_CLAIM", value_name = "CLAIM")]
+    pub admin_claim: Option<String>,
+    /// Let everybody who reaches the gateway do everything, also on an address that other machines can reach.
+    #[arg(long, env = "TREE_AGENT_ALLOW_ANYBODY", value_parser = clap::builder::BoolishValueParser::new())]
+    pub allow_anybody: bool,
 }
 
 impl AuthArgs {
-    /// Reads the keys; none when authentication is off. What is wrong or missing is noted in `problems`.
-    pub fn check(&self, problems: &mut Problems) -> Option<Authenticator> {
+    /// Reads the keys; none when authentication is off, which a gateway on an `address` that others can reach must be
+    /// told. What is wrong or missing is noted in `problems`.
+    pub fn check(&self, address: SocketAddr, problems: &mut Problems) -> Option<Authenticator> {
         let set = |text: &Option<String>| text.as_deref().map(str::trim).unwrap_or_default().to_owned();
         let (issuer, audience) = (set(&self.auth_issuer), set(&self.auth_audience));
+        let admin_claim = Some(set(&self.admin_claim)).filter(|claim| !claim.is_empty());
         let Some(jwks) = self.auth_jwks.clone().filter(|path| !path.as_os_str().is_empty()) else {
             if !issuer.is_empty() || !audience.is_empty() {
                 let text = "is not set, but an issuer or an audience is; name the file with the keys, or leave all three out";
+                problems.add("TREE_AGENT_AUTH_JWKS", text);
+            } else if !address.ip().is_loopback() && !self.allow_anybody {
+                let text = format!(
+                    "is not set, so whoever reaches {address} could read, create and delete everything; set it, listen \
+                     on 127.0.0.1, or set TREE_AGENT_ALLOW_ANYBODY"
+                );
                 problems.add("TREE_AGENT_AUTH_JWKS", text);
             }
             return None;
@@ -44,18 +59,16 @@ impl AuthArgs {
                 problems.add(name, missing);
             }
         }
-        let config = AuthConfig { jwks, issuer, audience, check_every: Duration::from_secs(30) };
+        let admin_claim = admin_claim.map(|claim| claim.parse()).transpose();
+        let admin_claim =
+            admin_claim.map_err(|error| problems.add("TREE_AGENT_ADMIN_CLAIM", error)).ok().flatten();
+        if admin_claim.is_none() {
+            tracing::warn!(
+                "TREE_AGENT_ADMIN_CLAIM is not set: nobody reaches runs and projects without an owner"
+            );
+        }
+        let check_every = Duration::from_secs(30);
+        let config = AuthConfig { jwks, issuer, audience, admin_claim, check_every };
         Authenticator::load(config).map_err(|error| problems.add("TREE_AGENT_AUTH_JWKS", chain(&error))).ok()
-    }
-}
-
-/// Warns if the gateway asks for no tokens on an address that other machines can reach.
-pub(crate) fn warn_if_public(address: SocketAddr, authenticator: Option<&Authenticator>) {
-    if authenticator.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(
-            %address,
-            "ANYBODY WHO REACHES THIS ADDRESS MAY READ, CREATE AND CANCEL EVERY RUN: set TREE_AGENT_AUTH_JWKS to ask for \
-             tokens, or listen on 127.0.0.1"
-        );
     }
 }

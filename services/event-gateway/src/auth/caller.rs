@@ -1,18 +1,40 @@
-//! What handlers learn of a token.
+//! What handlers learn of whoever calls.
+
+use std::sync::Arc;
 
 use http::Extensions;
 use tokio::time::Instant;
 use tree_agent_contract::RunId;
+use tree_agent_proto::rights::{Access, Rule};
 
-/// Whoever calls. Without authentication everybody is the caller without a name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Whoever calls, and what for. A request that has not passed the [`Guard`](super::Guard) has a caller without rights.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// The token's `sub`: the `user_id` of the runs that are created with it.
+    /// The token's `sub`: the `user_id` of the runs that are created with it. Empty without authentication.
     pub(crate) user_id: String,
+    /// May do everything: an administrator, or anybody where nobody is asked who they are.
+    pub(crate) administrator: bool,
     /// When the token expires.
     pub(crate) expires_at: Option<Instant>,
+    /// The public key that vouches for the token.
+    pub(crate) key: Option<Arc<str>>,
     /// The caller is a role that works for this run.
     pub(crate) works_for: Option<RunId>,
+    /// What the method does with what its request names.
+    pub(crate) access: Access,
+}
+
+impl Default for Caller {
+    fn default() -> Self {
+        Self {
+            user_id: String::new(),
+            administrator: false,
+            expires_at: None,
+            key: None,
+            works_for: None,
+            access: Access::Open,
+        }
+    }
 }
 
 impl Caller {
@@ -21,8 +43,13 @@ impl Caller {
         extensions.get().cloned().unwrap_or_default()
     }
 
-    /// A role that works for `run`.
-    pub(crate) fn role(run: RunId) -> Self {
-        Self { works_for: Some(run), ..Self::default() }
+    /// Whoever calls a gateway that asks nobody who they are.
+    pub(crate) fn anybody() -> Self {
+        Self { administrator: true, ..Self::default() }
+    }
+
+    /// The same, for a call of the method with this rule.
+    pub(crate) fn calling(self, rule: Option<&Rule>) -> Self {
+        Self { access: rule.map_or(Access::Open, |rule| rule.access), ..self }
     }
 }

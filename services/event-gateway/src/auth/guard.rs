@@ -8,11 +8,11 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
 use tree_agent_contract::RunId;
+use tree_agent_proto::rights;
 use tree_agent_runtime::role_token::{RUN_ID, RoleToken};
 
 use super::caller::Caller;
 use super::refusal::Refusal;
-use super::rules;
 use super::verify::Authenticator;
 
 /// What callers may show.
@@ -25,22 +25,27 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Who calls the method at `path`. Nobody in particular if there are no users' tokens.
-    fn admit(&self, path: &str, headers: &HeaderMap) -> Result<Option<Caller>, Refusal> {
+    /// Who calls the method at `path`.
+    fn admit(&self, path: &str, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        let rule = rights::rule(path);
         // With or without users' tokens: what a role may see follows from its run.
         if let Some(run) = self.run_of_role(headers) {
             let run = run.ok_or(Refusal::NoRun)?;
-            return if rules::roles_may_call(path) {
-                Ok(Some(Caller::role(run)))
-            } else {
-                Err(Refusal::Role)
-            };
+            if !rule.is_some_and(|rule| rule.roles) {
+                return Err(Refusal::Role);
+            }
+            let administrator = self.authenticator.is_none();
+            return Ok(Caller { works_for: Some(run), administrator, ..Caller::default() }.calling(rule));
         }
         // A role with another token is no user, also where users need none.
         if headers.contains_key(RUN_ID) {
             return Err(Refusal::RoleToken);
         }
-        self.authenticator.as_ref().map(|authenticator| authenticator.admit(headers)).transpose()
+        let caller = match &self.authenticator {
+            Some(authenticator) => authenticator.admit(headers)?,
+            None => Caller::anybody(),
+        };
+        Ok(caller.calling(rule))
     }
 
     /// The run for which a role calls, if it names one; none if the caller is no role.
@@ -83,10 +88,9 @@ where
         let path = request.uri().path();
         if !path.starts_with("/grpc.health.v1.Health/") {
             match self.admission.admit(path, request.headers()) {
-                Ok(Some(caller)) => {
+                Ok(caller) => {
                     request.extensions_mut().insert(caller);
                 }
-                Ok(None) => {}
                 Err(refusal) => return Either::Right(ready(Ok(Status::from(refusal).into_http()))),
             }
         }

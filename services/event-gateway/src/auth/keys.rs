@@ -1,6 +1,7 @@
 //! The public keys that tokens are checked with.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -35,6 +36,8 @@ pub(crate) struct Key {
     id: Option<String>,
     pub(crate) algorithm: Algorithm,
     pub(crate) key: DecodingKey,
+    /// As the file has it, by which it is known again.
+    pub(crate) text: Arc<str>,
 }
 
 /// The keys of one state of the file.
@@ -84,6 +87,11 @@ impl Keys {
         self.keys.len()
     }
 
+    /// True if the key is still one of them.
+    pub(crate) fn have(&self, text: &str) -> bool {
+        self.keys.iter().any(|key| &*key.text == text)
+    }
+
     /// The key that a token names. A token that names none means the only key of the file: an issuer with several
     /// keys, of whatever kind, must name the one that it used (OpenID Connect Core 1.0, 10.1).
     pub(crate) fn find(&self, id: Option<&str>) -> Option<&Key> {
@@ -96,6 +104,7 @@ impl Keys {
 
 impl Key {
     fn of(jwk: &Value) -> Result<Self, String> {
+        let text = jwk.to_string().into();
         let jwk: Jwk =
             serde_json::from_value(jwk.clone()).map_err(|error| format!("cannot be read: {error}"))?;
         let algorithm = match &jwk.algorithm {
@@ -112,6 +121,6 @@ impl Key {
             return Err("is for encryption (use)".to_owned());
         }
         let key = DecodingKey::from_jwk(&jwk).map_err(|error| format!("cannot be read: {error}"))?;
-        Ok(Self { id: jwk.common.key_id, algorithm, key })
+        Ok(Self { id: jwk.common.key_id, algorithm, key, text })
     }
 }

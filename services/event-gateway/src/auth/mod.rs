@@ -4,18 +4,18 @@
 //! again when their file changes), [`Guard`] the layer that stands before every service but health, and [`Caller`]
 //! what handlers learn of a token: whose it is, and when a stream that was opened with it must end.
 
+mod administrators;
 mod args;
 mod caller;
 mod guard;
 mod keys;
 mod refusal;
-mod rules;
 #[cfg(test)]
 mod tests;
 mod verify;
 
+pub use administrators::AdminClaim;
 pub use args::AuthArgs;
-pub(crate) use args::warn_if_public;
 pub(crate) use caller::Caller;
 pub(crate) use guard::{Admission, Guard};
 pub use keys::KeysError;

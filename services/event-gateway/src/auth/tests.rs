@@ -1,5 +1,6 @@
 //! Tokens, good and bad.
 
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
@@ -11,6 +12,7 @@ use tree_agent_testkit::issuer::{AUDIENCE, ISSUER, Issuer, now, publish};
 
 use super::*;
 
+const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7400));
 const MINUTE: Duration = Duration::from_secs(60);
 
 struct World {
@@ -45,6 +47,7 @@ fn config(folder: &TempDir) -> AuthConfig {
         jwks: folder.path().join("jwks.json"),
         issuer: ISSUER.into(),
         audience: AUDIENCE.into(),
+        admin_claim: None,
         check_every: Duration::from_millis(5),
     }
 }
@@ -225,8 +228,9 @@ fn complaint(text: &str) -> String {
         auth_jwks: Some(config(&folder).jwks),
         auth_issuer: Some(ISSUER.into()),
         auth_audience: Some(AUDIENCE.into()),
+        ..AuthArgs::default()
     };
-    assert!(args.check(&mut problems).is_none());
+    assert!(args.check(LOOPBACK, &mut problems).is_none());
     let text = problems.finish().unwrap_err().to_string();
     assert!(text.contains("TREE_AGENT_AUTH_JWKS: "), "{text}");
     text
@@ -264,7 +268,7 @@ fn keys_of_other_kinds_are_passed_over() {
 fn half_of_the_settings_is_none() {
     let said = |args: AuthArgs| {
         let mut problems = Problems::default();
-        assert!(args.check(&mut problems).is_none());
+        assert!(args.check(LOOPBACK, &mut problems).is_none());
         problems.finish().map_err(|error| error.to_string())
     };
     assert_eq!(said(AuthArgs::default()), Ok(()));
@@ -276,5 +280,35 @@ fn half_of_the_settings_is_none() {
         ["AUTH_ISSUER: is not set", "AUTH_AUDIENCE: is not set", "/does/not/exist cannot be read: No such"]
     {
         assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_token_that_names_extensions_is_refused() {
+    let world = World::new(Algorithm::EdDSA);
+    let mut header = Header::new(Algorithm::EdDSA);
+    header.kid = Some("one".into());
+    for crit in [vec!["b64".to_owned()], vec!["exp".to_owned()], vec![]] {
+        header.crit = Some(crit);
+        let token = world.issuer.sign_as(&header, &Issuer::claims("ann", MINUTE));
+        invalid("(crit)")(world.authenticator.verify(&token).unwrap_err());
+    }
+}
+
+#[test]
+fn a_public_address_without_tokens_is_refused() {
+    let check = |address: &str, allow_anybody: bool| {
+        let mut problems = Problems::default();
+        let args = AuthArgs { allow_anybody, ..AuthArgs::default() };
+        assert!(args.check(address.parse().unwrap(), &mut problems).is_none());
+        problems.finish().map_err(|error| error.to_string())
+    };
+    for public in ["0.0.0.0:7400", "[::]:7400", "192.0.2.1:7400"] {
+        let text = check(public, false).unwrap_err();
+        assert!(text.contains(public) && text.contains("TREE_AGENT_ALLOW_ANYBODY"), "{text}");
+        assert_eq!(check(public, true), Ok(()));
+    }
+    for loopback in ["127.0.0.1:7400", "[::1]:7400"] {
+        assert_eq!(check(loopback, false), Ok(()));
     }
 }

@@ -9,11 +9,13 @@ use http::{HeaderMap, header};
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Validation, decode, decode_header};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tree_agent_contract::limits;
-use tree_agent_contract::text::check_name;
+use tree_agent_contract::text::{check_name, nfc};
 use tree_agent_runtime::errors::chain;
 
+use super::administrators::AdminClaim;
 use super::caller::Caller;
 use super::keys::{self, Keys, KeysError};
 use super::refusal::Refusal;
@@ -31,6 +33,8 @@ pub struct AuthConfig {
     pub issuer: String,
     /// What a token's `aud` must be or hold.
     pub audience: String,
+    /// What the token of an administrator says; none if nobody is one.
+    pub admin_claim: Option<AdminClaim>,
     /// How often the file is looked at for new keys. Default 30 s.
     pub check_every: Duration,
 }
@@ -56,6 +60,8 @@ struct Claims {
     sub: Option<String>,
     /// Seconds since 1970, perhaps with a fraction (RFC 7519, 2).
     exp: Option<f64>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 impl Authenticator {
@@ -114,6 +120,10 @@ impl Authenticator {
     pub(super) fn verify(&self, token: &str) -> Result<Caller, Refusal> {
         let header = decode_header(token)
             .map_err(|_| Refusal::Invalid("it is no JWT whose alg is EdDSA, ES256 or RS256"))?;
+        // Extensions that a token calls critical must be understood, and we know none (RFC 7515, 4.1.11).
+        if header.crit.is_some() {
+            return Err(Refusal::Invalid("it names extensions (crit), and the gateway knows none"));
+        }
         let keys = self.keys();
         let key = keys
             .find(header.kid.as_deref())
@@ -127,13 +137,30 @@ impl Authenticator {
         let claims =
             decode::<Claims>(token, &key.key, &validation).map_err(|error| refusal(error.kind()))?.claims;
         let remaining = remaining(claims.exp.unwrap_or_default())?;
-        let user_id = claims.sub.unwrap_or_default();
+        // As people write it: two forms of one name are one user.
+        let user_id = nfc(&claims.sub.unwrap_or_default());
         if user_id.len() > limits::LABEL_BYTES || check_name(&user_id).is_err() {
             let text = "its sub must be 1 to 256 bytes without control and bidirectional characters";
             return Err(Refusal::Invalid(text));
         }
         // A token that outlives the clock has no end.
-        Ok(Caller { user_id, expires_at: Instant::now().checked_add(remaining), works_for: None })
+        Ok(Caller {
+            user_id,
+            administrator: self
+                .0
+                .config
+                .admin_claim
+                .as_ref()
+                .is_some_and(|claim| claim.is_in(&claims.others)),
+            expires_at: Instant::now().checked_add(remaining),
+            key: Some(key.text.clone()),
+            ..Caller::default()
+        })
+    }
+
+    /// True if the key that vouched for a token still does.
+    pub(crate) fn vouches(&self, key: &str) -> bool {
+        self.keys().have(key)
     }
 }
 

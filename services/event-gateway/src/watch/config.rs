@@ -20,6 +20,8 @@ pub struct WatchConfig {
     pub list_check: Duration,
     /// How long a run, or the list of runs, is followed after its last watcher has gone.
     pub linger: Duration,
+    /// How often a stream looks, give or take a quarter, whether whoever opened it has the rights that they had.
+    pub rights_check: Duration,
     /// Recent events kept per watched run.
     pub window_events: usize,
     /// Bytes of recent events kept per watched run.
@@ -35,6 +37,7 @@ impl Default for WatchConfig {
             head_check: Duration::from_millis(600),
             list_check: Duration::from_secs(1),
             linger: Duration::from_secs(5),
+            rights_check: Duration::from_secs(20),
             window_events: 4_096,
             window_bytes: 4 * 1024 * 1024,
         }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
-use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body::Frame;
 use prost::Message;
@@ -23,6 +24,7 @@ use super::frame::Messages;
 use super::stall::{Line, Stalls};
 use crate::auth::Caller;
 use crate::shares::{Share, Shares};
+use crate::standing::Standing;
 
 /// A stream that is watched.
 pub(crate) struct Watched {
@@ -44,18 +46,19 @@ pub(crate) type FrameHint = Box<dyn Fn(u64, &str) -> Bytes + Send + Sync>;
 /// Handles one call: the messages of the stream that `watch` opens.
 pub(crate) async fn respond<R: Message + Default>(
     stalls: &Arc<Stalls>,
-    streams: &Shares,
+    (streams, standing): (&Shares, &Arc<Standing>),
     request: Request<axum::body::Body>,
-    watch: impl AsyncFnOnce(R, Option<Instant>) -> Result<Watched, Status>,
+    watch: impl AsyncFnOnce(R, &Caller) -> Result<Watched, Status>,
 ) -> Response<Body> {
-    let Caller { user_id, expires_at, .. } = Caller::of(request.extensions());
+    let caller = Caller::of(request.extensions());
     let watched = async {
-        let share = streams.take(&user_id, 1).await?;
-        Ok::<_, Status>((watch(read(request.into_body()).await?, expires_at).await?, share))
+        let share = streams.take(&caller.user_id, 1).await?;
+        Ok::<_, Status>((watch(read(request.into_body()).await?, &caller).await?, share))
     };
     match watched.await {
         Ok((watched, share)) => {
-            let mut response = Response::new(Body::new(Frames::new(stalls, watched, Some(share))));
+            let lost = standing.clone().lost(caller).boxed();
+            let mut response = Response::new(Body::new(Frames::new(stalls, watched, Some(share), lost)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response
         }
@@ -91,6 +94,8 @@ struct Frames {
     line: Arc<Line<Unread>>,
     /// Taken when the stream was given up.
     resume: Option<Resume>,
+    /// Completes when the client may not watch any more.
+    lost: BoxFuture<'static, ()>,
     /// The position of what was handed out to HTTP/2. Messages beyond it are lost when the stream is given up.
     handed_out: u64,
     ended: bool,
@@ -106,19 +111,28 @@ struct Unread {
 }
 
 impl Frames {
-    fn new(stalls: &Arc<Stalls>, watched: Watched, share: Option<Share>) -> Self {
+    fn new(
+        stalls: &Arc<Stalls>,
+        watched: Watched,
+        share: Option<Share>,
+        lost: BoxFuture<'static, ()>,
+    ) -> Self {
         let line = stalls.keep(Unread { messages: watched.messages, held: None, _share: share });
         let handed_out = watched.resume.position();
-        Self { line, resume: Some(watched.resume), handed_out, ended: false }
+        Self { line, resume: Some(watched.resume), lost, handed_out, ended: false }
     }
 
     /// The next bytes for the client; `None` when the stream ends well.
     fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Status>>> {
+        let is_lost = self.resume.is_some() && self.lost.poll_unpin(cx).is_ready();
         let mut kept = self.line.kept();
+        if is_lost {
+            *kept = None;
+        }
         let Some(kept) = &mut *kept else {
             // Given up: one hint, then the end.
-            let resume = self.resume.take();
-            return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, "stalled"))));
+            let (resume, why) = (self.resume.take(), if is_lost { "rights" } else { "stalled" });
+            return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, why))));
         };
         kept.unasked_since = None;
         let next = match kept.unread.held.take() {
@@ -210,7 +224,8 @@ mod tests {
     ) -> Frames {
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let resume = Resume { position: Arc::new(AtomicU64::new(7)), hint };
-        Frames::new(stalls, Watched { messages: messages.boxed(), resume }, None)
+        let lost = std::future::pending().boxed();
+        Frames::new(stalls, Watched { messages: messages.boxed(), resume }, None, lost)
     }
 
     /// The body's data frames for `messages`, and the `grpc-status` of its trailers.
@@ -275,7 +290,7 @@ mod tests {
             .chain(futures::stream::pending());
         let hint = Box::new(|at, reason: &str| format!("{reason} at {at}").into());
         let watched = Watched { messages: messages.boxed(), resume: Resume { position, hint } };
-        let mut body = Frames::new(&stalls, watched, None);
+        let mut body = Frames::new(&stalls, watched, None, std::future::pending().boxed());
         let first = body.frame().await.expect("a frame").expect("no error").into_data().expect("data");
         assert_eq!(first.len(), 20);
         assert!(!large.is_unique(), "the third message is held");

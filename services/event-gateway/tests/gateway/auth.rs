@@ -14,7 +14,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_types::StatusExt;
 use tree_agent_contract::EventBody;
-use tree_agent_event_gateway::{AuthConfig, Authenticator, Config};
+use tree_agent_event_gateway::{AuthConfig, Authenticator, Config, WatchConfig};
 use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::project_service_client::ProjectServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
@@ -22,6 +22,7 @@ use tree_agent_proto::v1::watch_run_response::Message;
 use tree_agent_proto::v1::*;
 use tree_agent_runtime::channel::Peers;
 use tree_agent_runtime::credentials::Credentials;
+use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_testkit::issuer::{AUDIENCE, Algorithm, ISSUER, Issuer, publish};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -50,14 +51,21 @@ async fn plain_http_calls_need_a_token_too() {
 
 type Channel = InterceptedService<Peers, Credentials>;
 
-struct Guarded {
-    gateway: Gateway,
-    issuer: Issuer,
-    _folder: TempDir,
+/// A gateway that asks for tokens. A true claim `admin` makes an administrator.
+pub struct Guarded {
+    pub gateway: Gateway,
+    pub issuer: Issuer,
+    /// What roles show.
+    pub roles: String,
+    folder: TempDir,
 }
 
 impl Guarded {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
+        Self::with_config(Config::default()).await
+    }
+
+    pub async fn with_config(config: Config) -> Self {
         let (folder, issuer) = (tempfile::tempdir().unwrap(), Issuer::new("one", Algorithm::EdDSA));
         let jwks = folder.path().join("jwks.json");
         publish(&jwks, &[&issuer]);
@@ -65,10 +73,20 @@ impl Guarded {
             jwks,
             issuer: ISSUER.into(),
             audience: AUDIENCE.into(),
+            admin_claim: Some("admin".parse().unwrap()),
             check_every: Duration::from_millis(10),
         };
-        let config = Config { auth: Some(Authenticator::load(auth).unwrap()), ..Config::default() };
-        Self { gateway: Gateway::start(config).await, issuer, _folder: folder }
+        let watch = WatchConfig { rights_check: Duration::from_millis(20), ..config.watch };
+        let auth = Some(Authenticator::load(auth).unwrap());
+        let roles = RoleToken::random();
+        let config = Config { auth, role_token: Some(roles.clone()), watch, ..config };
+        let roles = roles.credentials().current().unwrap().to_str().unwrap().to_owned();
+        Self { gateway: Gateway::start(config).await, issuer, roles, folder }
+    }
+
+    /// The issuer signs with another key from now on, and takes the first one back.
+    pub fn other_keys(&self) {
+        publish(&self.folder.path().join("jwks.json"), &[&Issuer::new("two", Algorithm::EdDSA)]);
     }
 
     /// A connection of whoever has `token`.
@@ -77,7 +95,7 @@ impl Guarded {
     }
 
     /// A connection of `user`.
-    fn of(&self, user: &str) -> Channel {
+    pub fn of(&self, user: &str) -> Channel {
         self.with(&self.issuer.token(user, HOUR))
     }
 
@@ -100,14 +118,20 @@ async fn a_command_has_its_author_and_belongs_to_them() {
     let driver = TestDriver::start(gateway.store.clone(), gateway.fanout.clone());
     let request =
         PauseRunRequest { run_id: run.run_id.clone(), request_id: "p".into(), ..Default::default() };
-    RunServiceClient::new(guarded.of("bob")).pause_run(request.clone()).await.unwrap();
+    let other = RunServiceClient::new(guarded.of("bob")).pause_run(request.clone()).await.unwrap_err();
+    assert_eq!(other.code(), Code::NotFound);
+    RunServiceClient::new(guarded.of("ann")).pause_run(request.clone()).await.unwrap();
     let events = gateway.store.read(run.run_id.parse().unwrap(), 0, 1_000).await.unwrap();
     let author = events.iter().find_map(|event| match &event.body {
         EventBody::NodePaused(paused) => Some(paused.author.as_str()),
         _ => None,
     });
-    assert_eq!(author, Some("bob"));
-    let refused = RunServiceClient::new(guarded.of("ann")).pause_run(request).await.unwrap_err();
+    assert_eq!(author, Some("ann"));
+    let claims = Issuer::claims("root", HOUR);
+    let mut claims = claims;
+    claims["admin"] = serde_json::json!(true);
+    let root = guarded.with(&guarded.issuer.sign(&claims));
+    let refused = RunServiceClient::new(root).pause_run(request).await.unwrap_err();
     assert_eq!((refused.code(), field(&refused)), (Code::AlreadyExists, "request_id".into()));
     driver.stop().await;
     guarded.gateway.stop().await;

@@ -29,6 +29,7 @@ impl ModelService for Role {
             problem: None,
             model: "openai:some-model".into(),
             per_call: self.per_call,
+            writing_tools: vec!["files__write_file".into()],
         }))
     }
 

@@ -26,6 +26,7 @@ mod projects;
 mod quotas;
 mod repeated;
 mod results;
+mod rights;
 mod roles;
 mod run_lists;
 mod services;

@@ -73,6 +73,9 @@ payloads! {
         /// Who forked. The fork is theirs.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         author: String,
+        /// Who forked was an administrator.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_administrator: bool,
         /// The request that created the fork; empty for none.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         request_id: String,

@@ -1,5 +1,6 @@
 //! A store that fails on command.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -382,6 +383,27 @@ impl Projects for Unreliable {
     }
     async fn delete_project(&self, id: ProjectId, force: bool) -> Result<ProjectDeletion, StoreError> {
         self.inner.delete_project(id, force).await
+    }
+}
+
+#[async_trait]
+impl Members for Unreliable {
+    async fn memberships(&self, user_id: &str) -> Result<BTreeMap<ProjectId, MemberRole>, StoreError> {
+        self.inner.memberships(user_id).await
+    }
+    async fn members(&self, id: ProjectId, after: &str, limit: usize) -> Result<Page<Member>, StoreError> {
+        self.inner.members(id, after, limit).await
+    }
+    async fn set_member(
+        &self,
+        id: ProjectId,
+        member: Member,
+        keep: bool,
+    ) -> Result<MemberChange, StoreError> {
+        self.inner.set_member(id, member, keep).await
+    }
+    async fn remove_member(&self, id: ProjectId, user: &str, keep: bool) -> Result<MemberChange, StoreError> {
+        self.inner.remove_member(id, user, keep).await
     }
 }
 

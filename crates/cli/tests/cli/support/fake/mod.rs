@@ -506,6 +506,27 @@ impl ProjectService for Fake {
         Ok(Response::new(pb::GetProjectResponse { project: Some(project()) }))
     }
 
+    async fn list_members(
+        &self,
+        _: Request<pb::ListMembersRequest>,
+    ) -> Result<Response<pb::ListMembersResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn set_member(
+        &self,
+        _: Request<pb::SetMemberRequest>,
+    ) -> Result<Response<pb::SetMemberResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
+    async fn remove_member(
+        &self,
+        _: Request<pb::RemoveMemberRequest>,
+    ) -> Result<Response<pb::RemoveMemberResponse>, Status> {
+        Err(Status::unimplemented("not in this script"))
+    }
+
     async fn create_project(
         &self,
         _: Request<pb::CreateProjectRequest>,
