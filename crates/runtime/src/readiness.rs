@@ -178,6 +178,16 @@ impl State {
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_of_the_health_ends_with_an_age() {
+        let readiness = Readiness::new();
+        let service = Aged(HealthService::from_health_reporter(readiness.reporter.clone()));
+        let began = Instant::now();
+        let watched = service.watch(Request::new(HealthCheckRequest::default())).await.unwrap();
+        assert_eq!(watched.into_inner().count().await, 1);
+        assert!(began.elapsed() >= WATCH_AGE);
+    }
+
     #[tokio::test]
     async fn only_required_dependencies_count() {
         let readiness = Readiness::new();

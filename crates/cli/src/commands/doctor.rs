@@ -3,17 +3,21 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
-use serde_json::json;
-use tree_agent_contract::ProviderKind;
+use serde_json::{Value, json};
+use tree_agent_contract::{ProviderKind, Timestamp};
 use tree_agent_embedding::check_files;
 use tree_agent_runtime::config::Problems;
 
+use super::follow::now;
 use super::status::print_rows;
 use crate::cluster::EmbeddedArgs;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::view::paint::duration;
 
 /// Show what `dev` and `run --local` find on this machine, and what is missing
 ///
@@ -42,10 +46,15 @@ impl Doctor {
         // An address may hold a password.
         let vectors = if embedding.embeddings.contains("://") { "a server" } else { &embedding.embeddings };
         let (data_dir, vectors) = (data_dir.display().to_string(), vectors.to_owned());
+        let token = context.connector.credentials().current();
+        let token = token.as_ref().and_then(|token| token.to_str().ok()).map_or_else(
+            || "none is set; a server with users asks for one (TREE_AGENT_TOKEN_FILE)".to_owned(),
+            whose,
+        );
         if context.out.is_json() {
             context.out.json(&json!({
                 "version": version, "dataDir": data_dir, "store": store, "localModel": model, "vectors": vectors,
-                "modelKeys": keys, "settings": settings,
+                "modelKeys": keys, "settings": settings, "token": token,
             }))?;
         } else {
             let rows = [
@@ -55,6 +64,7 @@ impl Doctor {
                 ("local model", model),
                 ("vectors", vectors),
                 ("model keys", keys),
+                ("token", token),
                 ("settings", settings),
             ];
             print_rows(context, &rows)?;
@@ -69,6 +79,23 @@ fn store(data_dir: &Path) -> String {
         Ok(file) => format!("{} bytes", file.len()),
         Err(error) if error.kind() == ErrorKind::NotFound => "none yet; the first run makes it".to_owned(),
         Err(error) => error.to_string(),
+    }
+}
+
+/// Whose token it is, as far as it says so itself. Only a server knows whether it is good, and `status` asks one.
+fn whose(token: &str) -> String {
+    let claims = || {
+        let payload = token.split('.').nth(1)?;
+        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+        serde_json::from_slice::<Value>(&payload).ok()
+    };
+    let Some(claims) = claims() else { return "one is set that is no JWT".to_owned() };
+    let sub = claims["sub"].as_str().unwrap_or("nobody");
+    let exp = claims["exp"].as_f64().map(|seconds| Timestamp((seconds * 1e6) as i64));
+    match exp {
+        Some(exp) if exp <= now() => format!("of {sub}, and has expired"),
+        Some(exp) => format!("of {sub}, for another {}", duration(exp.millis_since(now()))),
+        None => format!("of {sub}"),
     }
 }
 

@@ -21,6 +21,7 @@ fn the_doctor_says_what_is_there_and_what_is_missing_without_a_server() {
     ] {
         assert!(shown.contains(expected), "{expected} is not in {shown}");
     }
+    assert!(shown.contains("none is set; a server with users asks for one"), "{shown}");
     assert!(!shown.contains("SECRET") && !folder.path().join("data").exists(), "{shown}");
 
     let files = folder.path().join("models/minilm-l6-v2-int8");

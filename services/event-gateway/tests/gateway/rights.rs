@@ -8,9 +8,12 @@ use prost_reflect::{Cardinality, DescriptorPool, FieldDescriptor, Kind, MessageD
 use serde_json::{Map, Value, json};
 use tree_agent_contract::{MemberRole, ProjectId, RunId};
 use tree_agent_proto::rights::{Access, RULES, Rule};
+use tree_agent_proto::v1::document_service_client::DocumentServiceClient;
 use tree_agent_proto::v1::run_service_client::RunServiceClient;
 use tree_agent_proto::v1::watch_run_response::Message;
-use tree_agent_proto::v1::{self as pb, CreateRunRequest, WatchRunRequest, WatchRunsRequest};
+use tree_agent_proto::v1::{
+    self as pb, CreateRunRequest, WatchDocumentRequest, WatchRunRequest, WatchRunsRequest,
+};
 
 use crate::auth::Guarded;
 use crate::common::SOON;
@@ -272,6 +275,20 @@ async fn a_stranger_gets_nothing_from_any_method() {
         }
     }
     drop(list);
+    let mut documents = DocumentServiceClient::new(world.guarded.of("eve"));
+    let request = WatchDocumentRequest { document_id: world.document.clone(), ..Default::default() };
+    assert_eq!(documents.watch_document(request).await.unwrap_err().code(), tonic::Code::NotFound);
+    // Nor do counts tell what she may not read, also if she may read something.
+    let project = json!({ "name": "Eve's" });
+    let project = world.made("eve", "ProjectService/CreateProject", project, "/project/projectId").await;
+    let source = json!({ "projectId": project, "path": "crane.md", "body": "a crane of eve's" });
+    world.made("eve", "DocumentService/CreateDocument", source, "/document/documentId").await;
+    let found = world.call("eve", "DocumentService/SearchDocuments", &json!({ "query": "crane" })).await;
+    let found: Value = serde_json::from_str(&found.body).unwrap();
+    assert_eq!((&found["passages"], &found["totalSize"]), (&json!("1"), &json!("1")), "{found}");
+    let listed = world.call("eve", "DocumentService/ListDocuments", &json!({})).await;
+    let listed: Value = serde_json::from_str(&listed.body).unwrap();
+    assert_eq!(listed["documents"].as_array().map(Vec::len), Some(1), "{listed}");
     world.stop().await;
 }
 
