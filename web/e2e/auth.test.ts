@@ -77,4 +77,45 @@ describe('a gateway that requires tokens', () => {
     );
     await close(page);
   });
+
+  it('shows a project to those with whom it is shared, and lets only the owner of a run steer it', QUICK, async () => {
+    const { project } = JSON.parse(await gateway.rpc('ProjectService/CreateProject', '{"name":"Harbour papers"}')) as {
+      project: { projectId: string };
+    };
+    const run = await gateway.run('Waits', 'scripted:fanout=2,depth=1,latency_ms=60000', '--project', 'Harbour papers');
+    const of = async (user: string, path: string) => {
+      const page = await open(browser, `${gateway.url}${path}`);
+      await signIn(page, issuer.token(user, 600));
+      return page;
+    };
+    const stranger = await of('bob', `/projects/${project.projectId}`);
+    await stranger.getByText('Project not found').waitFor();
+    await close(stranger);
+
+    const page = await of('ann', `/projects/${project.projectId}`);
+    await page.getByRole('button', { name: 'More about this project' }).click();
+    await page.getByRole('button', { name: 'Members…' }).click();
+    const members = page.getByTestId('members');
+    await members.getByText('ann (you)').waitFor();
+    await page.getByLabel('Share with').fill('bob');
+    await page.getByRole('button', { name: 'Share', exact: true }).click();
+    await members.getByText('bob').waitFor();
+    // The last owner stays one.
+    await page.getByRole('button', { name: 'Remove ann' }).click();
+    await page.getByText('is the last owner of the project').waitFor();
+    await close(page);
+
+    const reader = await of('bob', `/projects/${project.projectId}`);
+    await reader.getByRole('heading', { name: 'Harbour papers' }).waitFor();
+    expect(await reader.getByRole('button', { name: 'Add files' }).count()).toBe(0);
+    await close(reader);
+    const watcher = await of('bob', `/runs/${run}?view=graph`);
+    await watcher.getByTestId('owner').filter({ hasText: 'ann' }).waitFor();
+    await treeItem(watcher, /^Waits/).waitFor();
+    expect(await watcher.getByTestId('run-commands').count()).toBe(0);
+    await close(watcher);
+    const owner = await of('ann', `/runs/${run}?view=graph`);
+    await owner.getByTestId('run-commands').waitFor();
+    await close(owner);
+  });
 });

@@ -114,9 +114,12 @@ export class Gateway {
 
   /** Calls a method such as `RunService/GetRun` over gRPC and returns its answer. */
   async rpc(method: string, request: string): Promise<string> {
+    const token = this.#env.TREE_AGENT_TOKEN;
+    const header = token === undefined ? [] : ['-H', `authorization: Bearer ${token}`];
+    const url = `${this.url}/treeagent.v1.${method}`;
     const { stdout } = await run(
       BUF,
-      ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', request, `${this.url}/treeagent.v1.${method}`],
+      ['curl', '--protocol', 'grpc', '--http2-prior-knowledge', ...header, '-d', request, url],
       { maxBuffer: 64 << 20 },
     );
     return stdout;

@@ -13,7 +13,8 @@ export class Issuer {
   #folder = '';
 
   /**
-   * Writes the JWKS. Returns the settings of a gateway that accepts the tokens, with a long-lived token for its roles.
+   * Writes the JWKS. Returns the settings of a gateway that accepts the tokens, with a long-lived token of ann for
+   * the command line.
    */
   async publish(): Promise<Record<string, string>> {
     this.#folder = await mkdtemp(join(tmpdir(), 'tree-agent-issuer-'));
@@ -24,7 +25,7 @@ export class Issuer {
       TREE_AGENT_AUTH_JWKS: file,
       TREE_AGENT_AUTH_ISSUER: ISSUER,
       TREE_AGENT_AUTH_AUDIENCE: AUDIENCE,
-      TREE_AGENT_TOKEN: this.token('roles', 3600),
+      TREE_AGENT_TOKEN: this.token('ann', 3600),
     };
   }
 

@@ -10,9 +10,9 @@ use crate::error::StoreError;
 /// Named sets of documents.
 #[async_trait]
 pub trait Projects: Send + Sync {
-    /// Writes a project with its user as an owner, and returns what is stored. A user who repeats a request id gets the project that the first
-    /// request made, whatever the second one says; the same id again does the same. The name of another project is
-    /// [`StoreError::Conflict`].
+    /// Writes a project with its user as an owner, and returns what is stored. A user who repeats a request id gets the
+    /// project that the first request made, whatever the second one says; the same id again does the same. The name of
+    /// another project is [`StoreError::Conflict`].
     async fn create_project(&self, project: NewProject) -> Result<Project, StoreError>;
 
     /// The project, or [`StoreError::NotFound`].
