@@ -31,3 +31,7 @@ COMMENT ON COLUMN tree_agent_drivers.about IS 'Its version, and which services a
 
 -- What a user is a member of.
 CREATE INDEX onto_project_members_user ON onto_project_members (user_id);
+
+-- Whoever made a project owns it.
+INSERT INTO onto_project_members (project_id, user_id, role, created_at)
+SELECT id, user_id, 'owner', created_at FROM onto_projects WHERE user_id <> '' ON CONFLICT DO NOTHING;

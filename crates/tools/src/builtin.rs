@@ -218,13 +218,19 @@ async fn denying(
     }
     let states = s.project_states(caller, &projects).await?;
     let denying = projects.into_iter().zip(states);
-    let denying = denying.filter(|(_, state)| state.as_ref().is_some_and(|state| !offer(&state.rules, name)));
+    let denying = denying.filter(|(_, state)| {
+        state.as_ref().is_some_and(|state| !offer(&state.rules, name) || state.reads_only && writes(name))
+    });
     Ok(denying.map(|(project, _)| project).collect())
 }
 
 /// Whether a project with these rules offers the built-in tool `name`.
 fn offer(rules: &ToolRules, name: &str) -> bool {
-    rules.offer(name, BUILTINS.iter().any(|tool| tool.name == name && tool.writes))
+    rules.offer(name, writes(name))
+}
+
+fn writes(name: &str) -> bool {
+    BUILTINS.iter().any(|tool| tool.name == name && tool.writes)
 }
 
 /// An error if `document` is of a project that does not let it be read, in whatever context. What the run wrote itself
@@ -453,7 +459,10 @@ async fn create_document(
         let message = format!("{path:?} must be relative and have no empty, . or .. parts");
         return Err(ToolError::argument(CREATE_DOCUMENT, "path", message));
     }
-    allowed(s, caller, CREATE_DOCUMENT, Some(project_id)).await?;
+    // Also in a context of several projects: its user may edit one and only read another.
+    if let Some(&project) = denying(s, caller, CREATE_DOCUMENT, std::iter::once(project_id)).await?.first() {
+        return Err(ToolError::Denied { tool: CREATE_DOCUMENT.to_owned(), project });
+    }
     let document = NewDocument {
         project_id,
         path: path.to_owned(),

@@ -10,9 +10,8 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::service::interceptor::InterceptedService;
 use tonic::{Code, Request, Status};
-use tree_agent_contract::project::CREATE_DOCUMENT;
 use tree_agent_contract::{
-    Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, Timestamp, ToolRules, limits,
+    Document, DocumentId, DocumentSummary, ProjectId, Scope, SearchResults, Timestamp, limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -169,8 +168,9 @@ impl GatewayDocuments {
         match self.project(caller, id).await {
             // A gateway that knows no rules sends none.
             Ok(project) => {
-                let rules = rules_of(&project)?;
-                Ok(Some(ProjectState { rules, revision: project.revision }))
+                let reads_only = project.caller_role == pb::MemberRole::Reader as i32;
+                let rules = read(project.tools.unwrap_or_default())?;
+                Ok(Some(ProjectState { rules, revision: project.revision, reads_only }))
             }
             Err(ToolError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
@@ -305,7 +305,11 @@ impl DocumentSource for GatewayDocuments {
         }
         let mut projects = Vec::new();
         for id in caller.context.project_ids.iter().take(limit as usize) {
-            projects.push(project(self.project(caller, *id).await?)?);
+            match self.project(caller, *id).await {
+                Ok(found) => projects.push(project(found)?),
+                Err(ToolError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         projects.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(projects)
@@ -321,23 +325,13 @@ fn read<T: Wire>(pb: T::Pb) -> Result<T, ToolError> {
     T::from_wire(pb).map_err(|e| ToolError::Source(format!("the answer is malformed: {e}")))
 }
 
-/// A project as the run has it. Whose user only reads it writes nothing there.
 fn project(p: pb::Project) -> Result<ProjectInfo, ToolError> {
-    let rules = rules_of(&p)?;
     Ok(ProjectInfo {
         id: read(p.project_id)?,
         name: p.name,
         description: p.description,
         document_count: p.document_count,
-        rules,
+        rules: read(p.tools.unwrap_or_default())?,
         revision: p.revision,
     })
-}
-
-fn rules_of(p: &pb::Project) -> Result<ToolRules, ToolError> {
-    let mut rules: ToolRules = read(p.tools.clone().unwrap_or_default())?;
-    if p.caller_role == pb::MemberRole::Reader as i32 {
-        rules.denied_tools.push(CREATE_DOCUMENT.to_owned());
-    }
-    Ok(rules)
 }

@@ -230,6 +230,7 @@ impl DocumentSource for MemoryDocuments {
         let of = |id: &ProjectId| ProjectState {
             rules: state.rules.get(id).cloned().unwrap_or_default(),
             revision: 1 + state.changes,
+            reads_only: false,
         };
         Ok(projects.iter().map(|id| state.projects.contains_key(id).then(|| of(id))).collect())
     }

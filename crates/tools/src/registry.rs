@@ -130,6 +130,8 @@ struct Rules {
     projects: Option<Vec<ToolRules>>,
     /// Those of every project, if the context names none. Built-in tools follow the project that a call is about.
     reached: Vec<ToolRules>,
+    /// The user of the run may edit none of them.
+    reads_only: bool,
     /// Names the state of the projects. None if the context names none, or nobody counts changes.
     state: Option<String>,
 }
@@ -143,7 +145,7 @@ impl Rules {
             Some([]) => is_built_in && !writes,
             Some(all) => all.iter().all(|project| project.offer(name, writes)),
         };
-        all_do && !(self.read_only && writes)
+        all_do && !(self.read_only && writes) && !(self.reads_only && is_built_in && writes)
     }
 }
 
@@ -282,14 +284,22 @@ impl ToolSet {
                 false => Vec::new(),
             };
             let reached = reached.into_iter().map(|project| project.rules).collect();
-            return Ok(Rules { read_only: *read_only, projects: None, reached, state: None });
+            return Ok(Rules {
+                read_only: *read_only,
+                projects: None,
+                reached,
+                reads_only: false,
+                state: None,
+            });
         }
         let states = self.registry.source.project_states(&self.caller, &context.project_ids).await?;
         let named = context.project_ids.iter().zip(&states);
         let revision = |state: &Option<ProjectState>| state.as_ref().map_or(u64::MAX, |state| state.revision);
         let state = answers::state(named.map(|(id, state)| (id.to_string(), revision(state))));
-        let projects = Some(states.into_iter().flatten().map(|state| state.rules).collect());
-        Ok(Rules { read_only: *read_only, projects, reached: Vec::new(), state })
+        let known = || states.iter().flatten();
+        let reads_only = known().next().is_some() && known().all(|state| state.reads_only);
+        let projects = Some(known().map(|state| state.rules.clone()).collect());
+        Ok(Rules { read_only: *read_only, projects, reached: Vec::new(), reads_only, state })
     }
 
     /// Checks the arguments against the tool's schema and calls the tool `name`, if the rules of the projects allow it

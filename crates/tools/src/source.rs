@@ -109,6 +109,8 @@ pub struct ProjectState {
     pub rules: ToolRules,
     /// Another number after each change of the project or its documents; 0 if nobody counts.
     pub revision: u64,
+    /// The user of the run only reads it, so no document of it is written.
+    pub reads_only: bool,
 }
 
 /// Where documents come from. Every method is told the caller and must answer only with what the caller's context

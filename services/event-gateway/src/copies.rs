@@ -45,11 +45,11 @@ pub(crate) async fn completed(
     let copied = id(RunId::parse_field("copy_of", &request.copy_of))?;
     // What was accepted once stays accepted, whatever has become of the run that was copied.
     match accepted.filter(|spec| spec.copy_of == Some(copied)) {
-        Some(spec) => Ok(complete(request, spec)),
+        Some(spec) => Ok(complete(request, spec, view.user())),
         None => {
             view.run_in(store, "copy_of", copied).await?;
             let spec = whole_spec(store, copied).await.map_err(errors::missing("copy_of"))?;
-            Ok(complete(request, &spec))
+            Ok(complete(request, &spec, view.user()))
         }
     }
 }
@@ -94,7 +94,7 @@ async fn whole_spec(store: &dyn Store, run: RunId) -> Result<RunSpec, StoreError
     }
 }
 
-fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunRequest {
+fn complete(request: pb::CreateRunRequest, copied: &RunSpec, user: &str) -> pb::CreateRunRequest {
     let mut base = request_of(copied);
     // Of these, all is taken or nothing.
     if request.context.is_some() {
@@ -110,6 +110,10 @@ fn complete(request: pb::CreateRunRequest, copied: &RunSpec) -> pb::CreateRunReq
         (Some(true), _) => base.write = None,
         (None, Some(true)) => base.read_only = None,
         _ => {}
+    }
+    // Somebody else's words ask for what their user may write, and not for what the caller may.
+    if copied.user_id != user {
+        base.write = None;
     }
     // The options of a search mean nothing to another strategy.
     let is_same_strategy = [pb::Strategy::Unspecified as i32, base.strategy].contains(&request.strategy);
@@ -145,7 +149,7 @@ mod tests {
     #[test]
     fn a_copy_takes_what_it_does_not_say() {
         let spec = copied();
-        let whole = complete(pb::CreateRunRequest::default(), &spec);
+        let whole = complete(pb::CreateRunRequest::default(), &spec, "");
         assert_eq!((whole.objective.as_str(), whole.model.as_str()), ("why?", "offline"));
         assert_eq!((whole.strategy(), whole.read_only), (pb::Strategy::Search, Some(true)));
         assert_eq!(
@@ -165,7 +169,7 @@ mod tests {
             read_only: Some(false),
             ..Default::default()
         };
-        let whole = complete(asked.clone(), &spec);
+        let whole = complete(asked.clone(), &spec, "");
         assert_eq!((whole.context, whole.read_only), (asked.context, Some(false)));
         let budgets = whole.budgets.unwrap();
         assert_eq!((budgets.max_nodes, budgets.max_tokens), (Some(3), Some(5)));

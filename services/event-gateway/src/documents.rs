@@ -106,7 +106,7 @@ impl DocumentService for Documents {
             let (id, path) = cursor.split_once(':')?;
             Some((path.to_owned(), id.parse().ok()?))
         })?;
-        view.projects(&*self.0.store, "project_ids", &project_ids).await?;
+        let project_ids = view.readable(&*self.0.store, "project_ids", project_ids).await?;
         if let Some(run) = run_id {
             view.run(&*self.0.store, run).await?;
         }
@@ -165,14 +165,15 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let request = request.into_inner();
-        let context: RunContext =
+        let mut context: RunContext =
             from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
         context.validate().map_err(|e| invalid(&e))?;
         let limit = if request.limit == 0 { HITS.0 } else { request.limit.min(HITS.1) };
         let mut checks = Checks::default();
         checks.at_most("query", &request.query, limits::TEXT_BYTES);
         checks.finish().map_err(|e| invalid(&e))?;
-        view.projects(&*self.0.store, "context.project_ids", &context.project_ids).await?;
+        let named = std::mem::take(&mut context.project_ids);
+        context.project_ids = view.readable(&*self.0.store, "context.project_ids", named).await?;
         let Some(context) = view.narrowed(&context) else {
             return Ok(Response::new(SearchResults::default().to_wire()));
         };

@@ -7,7 +7,7 @@ use tree_agent_contract::event::RunForked;
 use tree_agent_contract::graph::GraphView;
 use tree_agent_contract::{
     Budgets, Event, FieldError, ModelChoice, Preview, Refusal, RefusalKind, RunId, RunSpec, RunStatus,
-    RunSummary, Strategy, Timestamp, limits,
+    RunSummary, Scope, Strategy, Timestamp, limits,
 };
 use tree_agent_engine::Run;
 use tree_agent_proto::{Wire, v1 as pb};
@@ -370,7 +370,9 @@ async fn new_fork(
 fn spec_of(wanted: &Wanted, view: &View, run: &Run) -> RunSpec {
     let mut spec = RunSpec {
         user_id: view.user().to_owned(),
-        by_administrator: by_administrator(view),
+        // Somebody else's words do not get an administrator's rights in every project.
+        by_administrator: by_administrator(view)
+            && (run.spec().user_id == view.user() || run.spec().context.scope != Scope::Global),
         display_name: wanted.request.display_name.clone(),
         labels: wanted.request.labels.clone(),
         ..run.spec().clone()

@@ -136,7 +136,7 @@ impl Gateway {
     /// The projects of a run exist for the caller and take new runs, and its model can be used.
     pub(crate) async fn require(&self, view: &View, spec: &RunSpec) -> Result<(), Status> {
         let (field, ids) = ("context.project_ids", &spec.context.project_ids);
-        let projects = view.projects(&*self.store, field, ids).await?;
+        let projects = view.reading().projects(&*self.store, field, ids).await?;
         if let Some(at) = projects.iter().position(|project| project.status == ProjectStatus::Archived) {
             return Err(errors::archived_project(&format!("{field}[{at}]"), projects[at].id));
         }

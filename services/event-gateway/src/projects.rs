@@ -79,14 +79,19 @@ impl ProjectService for Projects {
         let user_id = view.user().to_owned();
         let wanted = NewProject { project: project.clone(), user_id, request_id: request.request_id };
         let written = self.0.store.create_project(wanted).await.map_err(errors::conflict("name"))?;
+        let is_new = written.id == project.id;
+        if !is_new && view.role_in(written.id).is_none() {
+            let text = "was used before, for a project that you are no member of any more";
+            return Err(errors::already_exists("request_id", text));
+        }
         // What a project was created with is not known any more once it has changed.
         let unchanged = written.updated_at == written.created_at;
         if unchanged && (&written.name, &written.description) != (&project.name, &project.description) {
             let text = format!("was used before, for the project {:?}", written.name);
             return Err(errors::already_exists("request_id", text));
         }
-        // Whoever creates a project owns it.
-        let project = pb::Project { caller_role: MemberRole::Owner.to_wire(), ..to_wire(&view, &written) };
+        let role = view.role_in(written.id).filter(|_| !is_new).unwrap_or(MemberRole::Owner);
+        let project = pb::Project { caller_role: role.to_wire(), ..to_wire(&view, &written) };
         Ok(Response::new(pb::CreateProjectResponse { project: Some(project) }))
     }
 
@@ -204,7 +209,9 @@ impl ProjectService for Projects {
         let member = Member { user_id, role: role.unwrap_or(MemberRole::Reader), created_at: now() };
         let set = self.0.store.set_member(id, member.clone(), !view.is_administrator()).await;
         changed(set.map_err(errors::store)?)?;
-        Ok(Response::new(pb::SetMemberResponse { member: Some(member_to_wire(&member)) }))
+        // Whoever was one already is one since then.
+        let member = pb::Member { created_at: None, ..member_to_wire(&member) };
+        Ok(Response::new(pb::SetMemberResponse { member: Some(member) }))
     }
 
     async fn remove_member(

@@ -91,6 +91,9 @@ impl RunService for Runs {
         // Before the look-up: the same request may be under way.
         let turn = self.0.users.turn(view.user()).await?;
         let accepted = copies::accepted(store, view.user(), &request_id).await?;
+        // Whether the copied run was asked to be read-only, or has no project, nobody knows.
+        let taken_over =
+            !request.copy_of.is_empty() && request.context.is_some() && request.read_only.is_none();
         let mut request = copies::completed(store, &view, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
         let mut warned = Vec::new();
@@ -106,15 +109,21 @@ impl RunService for Runs {
                 request.keep_prompts.get_or_insert(self.0.keep_prompts);
                 let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
                 let writes_nothing_unasked = request.read_only != Some(true);
+                let stays_read_only = taken_over && request.read_only == Some(true);
                 let mut spec = spec(request, &view, Some(&self.0.maxima))?;
                 self.0.require(&view, &spec).await?;
                 let (user, budgets) = (&spec.user_id, &mut spec.budgets);
                 self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
                 let leaves_out = writes_nothing_unasked && spec.read_only;
-                if leaves_out || spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
+                if leaves_out
+                    || stays_read_only
+                    || spec.review.is_some()
+                    || spec.budgets.max_cost_micros.is_some()
+                {
                     let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
                     warned = warnings(&spec, &described);
                     warned.extend(leaves_out.then(|| left_out(&described)));
+                    warned.extend(stays_read_only.then(|| STAYS_READ_ONLY.to_owned()));
                     spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
@@ -487,6 +496,10 @@ fn has_nul(value: &Value) -> bool {
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
+
+/// What the user of a copy should know that is in another context.
+const STAYS_READ_ONLY: &str =
+    "the copy is read-only, as the run is; it writes into projects with read_only off (--read-only off)";
 
 /// What the user of a run should know that writes nothing because no project is chosen.
 fn left_out(described: &Described) -> String {

@@ -10,6 +10,9 @@ use tree_agent_store::{Store, StoreError};
 use crate::auth::{Authenticator, Caller};
 use crate::view::Memberships;
 
+/// Why a stream ends whose caller has other rights now.
+pub(crate) const RIGHTS: &str = "rights";
+
 /// What users are a member of, read once for all streams of a user that ask at about the same time.
 pub(crate) struct Standing {
     store: Arc<dyn Store>,
@@ -24,22 +27,28 @@ impl Standing {
         Self { store, authenticator, look, known: Mutex::default() }
     }
 
-    /// Completes when the rights with which the caller opened a stream are others, or their key vouches for nobody any
-    /// more. The client then calls again, and gets what it may have now.
-    pub(crate) async fn lost(self: Arc<Self>, caller: Caller) {
+    /// The rights of a caller who is about to open a stream; none if nothing can change them.
+    pub(crate) async fn of(&self, caller: &Caller) -> Result<Option<Memberships>, StoreError> {
+        match self.authenticator.is_none() || caller.administrator {
+            true => Ok(None),
+            false => self.store.memberships(&caller.user_id).await.map(Some),
+        }
+    }
+
+    /// Completes when the rights of whoever opened a stream are others than they were `begun` with, or their key vouches
+    /// for nobody any more. The client then calls again, and gets what it may have now.
+    pub(crate) async fn lost(self: Arc<Self>, caller: Caller, begun: Option<Memberships>) {
         let Some(authenticator) = &self.authenticator else { return std::future::pending().await };
-        let mut begun = None;
         loop {
             if caller.key.as_deref().is_some_and(|key| !authenticator.vouches(key)) {
                 return;
             }
-            // An administrator is one until the token ends.
-            if !caller.administrator {
-                match self.memberships(&caller.user_id).await {
-                    Ok(now) if *begun.get_or_insert_with(|| now.clone()) != now => return,
-                    // A stream goes on while the store is away, and so does this.
-                    Ok(_) | Err(_) => {}
-                }
+            // An administrator is one until the token ends. A stream goes on while the store is away, and so does this.
+            if let Some(begun) = &begun
+                && let Ok(now) = self.memberships(&caller.user_id).await
+                && *now != *begun
+            {
+                return;
             }
             sleep(self.look.mul_f64(fastrand::f64().mul_add(0.5, 0.75))).await;
         }

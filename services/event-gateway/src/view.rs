@@ -70,6 +70,11 @@ impl View {
         }
     }
 
+    /// The view of the same caller, who only reads.
+    pub(crate) fn reading(&self) -> Self {
+        Self { access: Access::Read, ..self.clone() }
+    }
+
     /// Whose limits count: the caller, or whoever started the run of a role.
     pub(crate) fn user(&self) -> &str {
         &self.user_id
@@ -205,6 +210,35 @@ impl View {
             projects.push(self.project(store, &format!("{name}[{i}]"), *id).await?);
         }
         Ok(projects)
+    }
+
+    /// Those of the projects in the list `name` that are to be read. A role names all of its context: what it may not
+    /// read any more is left out, unless nothing else is left.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` if a user names a project that they may not read, or a role one that is not of its context.
+    pub(crate) async fn readable(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        ids: Vec<ProjectId>,
+    ) -> Result<Vec<ProjectId>, Status> {
+        let mut lost = None;
+        let mut readable = Vec::with_capacity(ids.len());
+        for (i, id) in ids.into_iter().enumerate() {
+            let is_of_context = self.run.as_ref().is_some_and(|run| run.context.allows(id));
+            match self.project(store, &format!("{name}[{i}]"), id).await {
+                Ok(_) => readable.push(id),
+                Err(status) if is_of_context && status.code() == Code::NotFound => {
+                    lost.get_or_insert(status);
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        match lost {
+            Some(status) if readable.is_empty() => Err(status),
+            _ => Ok(readable),
+        }
     }
 
     /// The document `id` as `run` has it, which is the run that created it if none is named, as it is now or was after

@@ -31,8 +31,8 @@ pub(crate) struct Copy {
     /// Let the copy read every project
     #[arg(long, conflicts_with = "project")]
     global: bool,
-    /// With --global: let the copy write into every project that you may edit
-    #[arg(long, requires = "global")]
+    /// If the copy has no project: let it write into every project that you may edit
+    #[arg(long, conflicts_with = "project")]
     write: bool,
     /// Whether the copy may call tools that write [default: as the run]
     #[arg(long, value_name = "on|off")]

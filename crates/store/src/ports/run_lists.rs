@@ -1,5 +1,7 @@
 //! Runs in lists: filters, pages, and what has changed since.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use tree_agent_contract::{
     FieldError, LabelFilter, ProjectId, RunId, RunSpec, RunStatus, RunSummary, Strategy, Timestamp,
@@ -102,7 +104,7 @@ pub struct Reader {
     /// The user.
     pub user_id: String,
     /// The projects that they may read.
-    pub project_ids: Vec<ProjectId>,
+    pub project_ids: BTreeSet<ProjectId>,
 }
 
 impl Reader {
@@ -134,7 +136,12 @@ impl RunFilter {
             && self
                 .parent_run_id
                 .is_none_or(|parent| run.fork.as_ref().is_some_and(|f| f.parent_run_id == parent))
-            && self.readable_by.as_ref().is_none_or(|reader| reader.may_read(spec))
+            && self.is_readable(run)
+    }
+
+    /// True if the user whose list it is may read the run.
+    pub fn is_readable(&self, run: &RunSummary) -> bool {
+        self.readable_by.as_ref().is_none_or(|reader| reader.may_read(&run.spec))
     }
 
     /// True when no run that has ended is asked for.

@@ -134,11 +134,12 @@ impl Authenticator {
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.set_issuer(&[&self.0.config.issuer]);
         validation.set_audience(&[&self.0.config.audience]);
-        let claims =
+        let mut claims =
             decode::<Claims>(token, &key.key, &validation).map_err(|error| refusal(error.kind()))?.claims;
         let remaining = remaining(claims.exp.unwrap_or_default())?;
         // As people write it: two forms of one name are one user.
         let user_id = nfc(&claims.sub.unwrap_or_default());
+        claims.others.insert("sub".to_owned(), user_id.clone().into());
         if user_id.len() > limits::LABEL_BYTES || check_name(&user_id).is_err() {
             let text = "its sub must be 1 to 256 bytes without control and bidirectional characters";
             return Err(Refusal::Invalid(text));

@@ -22,6 +22,7 @@ use super::service::Resume;
 use super::stats::{Kind, Stats, Stream};
 use crate::errors;
 use crate::pages::Pages;
+use crate::standing::RIGHTS;
 
 /// Runs that are read for one stream at a time.
 const LISTED: usize = 100;
@@ -223,7 +224,9 @@ impl ListWatcher {
         let (mut after, mut room) = (after, Room::default());
         for change in &changes {
             // A run that is gone for good is in no list.
-            if let Some(run) = listed.remove(&change.1) {
+            // Whoever may not read a run does not learn that it is there.
+            let is_readable = |run: &ListedRun| self.filter.is_readable(&run.summary);
+            if let Some(run) = listed.remove(&change.1).filter(is_readable) {
                 let frame = match !run.deleted && self.filter.matches(&run.summary) {
                     true => board::shown(&run, run.summary.created_at > since),
                     false => board::removed(run.summary.run_id),
@@ -282,7 +285,8 @@ fn micros(at: Timestamp) -> u64 {
 }
 
 fn hint(tokens: &Pages, at: u64, reason: &str) -> Bytes {
-    let resume_token = token(tokens, at);
+    // With other rights the list is another one, and begins again.
+    let resume_token = if reason == RIGHTS { String::new() } else { token(tokens, at) };
     encode(Message::ResumeHint(pb::RunsResumeHint { resume_token, reason: reason.to_owned() }))
 }
 

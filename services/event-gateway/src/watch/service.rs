@@ -24,7 +24,7 @@ use super::frame::Messages;
 use super::stall::{Line, Stalls};
 use crate::auth::Caller;
 use crate::shares::{Share, Shares};
-use crate::standing::Standing;
+use crate::standing::{RIGHTS, Standing};
 
 /// A stream that is watched.
 pub(crate) struct Watched {
@@ -53,11 +53,13 @@ pub(crate) async fn respond<R: Message + Default>(
     let caller = Caller::of(request.extensions());
     let watched = async {
         let share = streams.take(&caller.user_id, 1).await?;
-        Ok::<_, Status>((watch(read(request.into_body()).await?, &caller).await?, share))
+        // Before the stream looks at what it may show: what is lost after that ends it.
+        let rights = standing.of(&caller).await.map_err(crate::errors::store)?;
+        Ok::<_, Status>((watch(read(request.into_body()).await?, &caller).await?, share, rights))
     };
     match watched.await {
-        Ok((watched, share)) => {
-            let lost = standing.clone().lost(caller).boxed();
+        Ok((watched, share, rights)) => {
+            let lost = standing.clone().lost(caller, rights).boxed();
             let mut response = Response::new(Body::new(Frames::new(stalls, watched, Some(share), lost)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response
@@ -131,7 +133,7 @@ impl Frames {
         }
         let Some(kept) = &mut *kept else {
             // Given up: one hint, then the end.
-            let (resume, why) = (self.resume.take(), if is_lost { "rights" } else { "stalled" });
+            let (resume, why) = (self.resume.take(), if is_lost { RIGHTS } else { "stalled" });
             return Poll::Ready(resume.map(|resume| Ok((resume.hint)(self.handed_out, why))));
         };
         kept.unasked_since = None;

@@ -58,7 +58,7 @@ impl World {
         let run = pb::Run::default();
         let (project, document) = (String::new(), String::new());
         let mut world = Self { guarded, driver, project, document, run, pool };
-        let asked = json!({ "name": SECRETS[0] });
+        let asked = json!({ "name": SECRETS[0], "requestId": "first" });
         world.project = world.made("ann", "ProjectService/CreateProject", asked, "/project/projectId").await;
         let asked = json!({ "projectId": world.project, "path": "crane.md", "body": SECRETS[2] });
         world.document =
@@ -265,16 +265,22 @@ async fn a_stranger_gets_nothing_from_any_method() {
     let mut runs = RunServiceClient::new(world.guarded.of("eve"));
     let request = WatchRunRequest { run_id: world.run.run_id.clone(), ..Default::default() };
     assert_eq!(runs.watch_run(request).await.unwrap_err().code(), tonic::Code::NotFound);
-    let mut list = runs.watch_runs(WatchRunsRequest::default()).await.unwrap().into_inner();
-    loop {
-        use pb::watch_runs_response::Message;
-        match tokio::time::timeout(SOON, list.message()).await.unwrap().unwrap().unwrap().message.unwrap() {
-            Message::CaughtUp(_) => break,
-            Message::Heartbeat(_) => {}
-            other => panic!("{other:?}"),
-        }
+    // The second time with a token, from which on everything that has changed is told.
+    let mut resume_token = String::new();
+    for _ in 0..2 {
+        let request = WatchRunsRequest { resume_token, ..Default::default() };
+        let mut list = runs.watch_runs(request).await.unwrap().into_inner();
+        resume_token = loop {
+            use pb::watch_runs_response::Message;
+            let answer = tokio::time::timeout(SOON, list.message()).await.unwrap().unwrap().unwrap();
+            match answer.message.unwrap() {
+                Message::CaughtUp(at) => break at.resume_token,
+                Message::Heartbeat(_) => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_ne!(resume_token, "");
     }
-    drop(list);
     let mut documents = DocumentServiceClient::new(world.guarded.of("eve"));
     let request = WatchDocumentRequest { document_id: world.document.clone(), ..Default::default() };
     assert_eq!(documents.watch_document(request).await.unwrap_err().code(), tonic::Code::NotFound);
@@ -418,5 +424,8 @@ async fn members_are_named_as_people_write_them_and_the_last_owner_stays() {
     assert_eq!(world.call("root", "ProjectService/RemoveMember", &removed).await.code, "");
     let gone = json!({ "projectId": world.project });
     assert_eq!(world.call("ann", "ProjectService/GetProject", &gone).await.code, "not_found");
+    let again = json!({ "name": SECRETS[0], "requestId": "first" });
+    let again = world.call("ann", "ProjectService/CreateProject", &again).await;
+    assert_eq!(again.code, "already_exists", "{}", again.body);
     world.stop().await;
 }

@@ -169,7 +169,13 @@ async fn ensure(client: &Client, name: &str) -> Result<pb::Project, CliError> {
     let project = match client.ask(message).await {
         Ok(answer) => answer.project,
         Err(CliError::Refused(status)) if status.code() == Code::AlreadyExists => {
-            client.project_by_name(name).await?
+            client.project_by_name(name).await?.ok_or_else(|| {
+                CliError::Usage(format!(
+                    "a project named {name:?} belongs to others; ask an owner to share it, or import into another one \
+                     with `tree-agent import DIR --project NAME`"
+                ))
+            })?
+            .into()
         }
         Err(error) => return Err(error),
     };
