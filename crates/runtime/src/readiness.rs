@@ -102,10 +102,15 @@ impl Readiness {
         let mut state = self.state.lock().await;
         let entry = state.dependencies.entry(dependency);
         let known = entry.or_insert_with(|| Dependency { required: false, down: None });
-        // At the start nothing was down before, and nothing was up.
+        // At the start nothing was down before, and nothing was up: it may only need a moment.
+        let is_first = known.down.as_ref().is_some_and(|(reason, _)| reason == UNKNOWN);
         let was_down = known.down.take().filter(|(reason, _)| reason != UNKNOWN);
         known.down = match (was_down, outcome) {
             (None, Ok(())) => None,
+            (None, Err(reason)) if is_first => {
+                tracing::info!(dependency, reason, "dependency is not there yet");
+                Some((reason, Instant::now()))
+            }
             (None, Err(reason)) => {
                 tracing::warn!(dependency, reason, "dependency is down");
                 Some((reason, Instant::now()))

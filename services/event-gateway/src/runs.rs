@@ -122,6 +122,8 @@ impl RunService for Runs {
                 {
                     let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
                     warned = warnings(&spec, &described);
+                    // Rules call no tool that writes.
+                    let leaves_out = leaves_out && described.model != "offline";
                     warned.extend(leaves_out.then(|| left_out(&described)));
                     warned.extend(stays_read_only.then(|| STAYS_READ_ONLY.to_owned()));
                     spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);

@@ -8,7 +8,8 @@ use tree_agent_event_gateway::Config;
 use tree_agent_proto::internal::v1 as internal;
 use tree_agent_proto::internal::v1::model_service_server::{ModelService, ModelServiceServer};
 use tree_agent_proto::v1::{
-    Budgets, CallCost, EstimateRunRequest, EstimateRunResponse, RoleCosts, SearchConfig, Strategy,
+    Budgets, CallCost, CreateRunRequest, EstimateRunRequest, EstimateRunResponse, RoleCosts, RunContext,
+    Scope, SearchConfig, Strategy,
 };
 use tree_agent_runtime::config::RoleUrls;
 
@@ -67,14 +68,18 @@ fn budgets() -> Budgets {
     Budgets { max_nodes: Some(4), max_attempts: Some(2), ..Budgets::default() }
 }
 
-async fn estimate_of(aggregator: Option<RoleCosts>, request: EstimateRunRequest) -> EstimateRunResponse {
+async fn gateway(aggregator: Option<RoleCosts>) -> Gateway {
     let roles = RoleUrls {
         planners: vec![serve(Some(costs(100))).await],
         executors: vec![serve(Some(costs(200))).await],
         aggregators: vec![serve(aggregator).await],
         ..RoleUrls::default()
     };
-    let gateway = Gateway::start(Config { roles, ..Config::default() }).await;
+    Gateway::start(Config { roles, ..Config::default() }).await
+}
+
+async fn estimate_of(aggregator: Option<RoleCosts>, request: EstimateRunRequest) -> EstimateRunResponse {
+    let gateway = gateway(aggregator).await;
     let request = EstimateRunRequest { model: "openai:some-model".into(), ..request };
     let answer = gateway.runs().estimate_run(request).await.unwrap().into_inner();
     gateway.stop().await;
@@ -137,4 +142,38 @@ async fn what_one_role_service_does_not_know_is_not_estimated() {
     let estimate = answer.estimate.unwrap();
     assert_eq!((estimate.tokens, estimate.cost_micros), (None, None));
     assert_eq!(estimate.unlimited, ["maxTokens", "maxCostMicros", "maxToolCalls"]);
+}
+
+#[tokio::test]
+async fn a_run_without_a_project_names_the_tools_that_it_goes_without() {
+    let gateway = gateway(Some(costs(300))).await;
+    let project = gateway.create_project("Notes").await.project_id;
+    let of_project = RunContext { scope: Scope::Project.into(), project_ids: vec![project] };
+    let create = async |context: Option<&RunContext>, read_only, write| {
+        let request = CreateRunRequest {
+            objective: "why?".into(),
+            model: "openai:some-model".into(),
+            context: context.cloned(),
+            read_only,
+            write,
+            ..Default::default()
+        };
+        let created = gateway.runs().create_run(request).await?.into_inner();
+        Ok::<_, Status>((created.run.unwrap().read_only, created.warnings.join("; ")))
+    };
+    let (read_only, warnings) = create(None, None, None).await.unwrap();
+    assert!(read_only && warnings.contains("create_document, files__write_file"), "{warnings}");
+    let (read_only, warnings) = create(None, Some(false), None).await.unwrap();
+    assert!(read_only && warnings.contains("create_document"), "false does not ask to write: {warnings}");
+    for (context, read_only, write, expected) in [
+        (None, Some(true), None, true),
+        (None, None, Some(true), false),
+        (Some(&of_project), None, None, false),
+        (Some(&of_project), Some(true), None, true),
+    ] {
+        assert_eq!(create(context, read_only, write).await.unwrap(), (expected, String::new()));
+    }
+    let refused = create(None, Some(true), Some(true)).await.unwrap_err();
+    assert_eq!(crate::common::field(&refused), "write");
+    gateway.stop().await;
 }
