@@ -115,7 +115,7 @@ export class Gateway {
   /** Calls a method such as `RunService/GetRun` over gRPC and returns its answer. */
   async rpc(method: string, request: string): Promise<string> {
     const token = this.#env.TREE_AGENT_TOKEN;
-    const header = token === undefined ? [] : ['-H', `authorization: Bearer ${token}`];
+    const header = token === undefined ? [] : ['-H', `authorization: Bearer ${token}`, '--reflect-header', '*'];
     const url = `${this.url}/treeagent.v1.${method}`;
     const { stdout } = await run(
       BUF,

@@ -35,8 +35,8 @@ impl Standing {
         }
     }
 
-    /// Completes when the rights of whoever opened a stream are others than they were `begun` with, or their key vouches
-    /// for nobody any more. The client then calls again, and gets what it may have now.
+    /// Completes when the rights of whoever opened a stream are others than they were `begun` with, or their key
+    /// vouches for nobody any more. The client then calls again, and gets what it may have now.
     pub(crate) async fn lost(self: Arc<Self>, caller: Caller, begun: Option<Memberships>) {
         let Some(authenticator) = &self.authenticator else { return std::future::pending().await };
         loop {
