@@ -43,12 +43,13 @@ impl Names {
         Ok(())
     }
 
-    /// The context of a run: the names of its projects, and whether it may change them.
+    /// The context of a run: the names of its projects, whether it may change them, and whose run it is.
     pub(in crate::commands) fn context(&self, run: &RunSummary) -> String {
         let names = run.spec.context.project_ids.iter().filter_map(|id| self.0.get(id).cloned());
         let names = names.collect::<Vec<_>>().join(", ");
         let names = if names.is_empty() { "all".to_owned() } else { names };
-        if run.spec.read_only { format!("{names} (read-only)") } else { names }
+        let names = if run.spec.read_only { format!("{names} (read-only)") } else { names };
+        if run.spec.user_id.is_empty() { names } else { format!("{names}, by {}", run.spec.user_id) }
     }
 }
 
@@ -150,6 +151,8 @@ mod tests {
             ]
         );
         let everywhere = RunSpec { read_only: true, ..RunSpec::new("why?") };
+        let anns = RunSpec { user_id: "ann".into(), ..run.spec.clone() };
+        assert_eq!(names.context(&RunSummary { spec: anns, ..run.clone() }), "handbook, by ann");
         assert_eq!(names.context(&RunSummary { spec: everywhere, ..run }), "all (read-only)");
     }
 }
