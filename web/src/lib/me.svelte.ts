@@ -1,21 +1,13 @@
 // Who the user is to the server. Servers of version 0.2 do not say, and then everything is offered.
 
 import type { Caller } from '../gen/treeagent/v1/server_service_pb';
-import { server } from './api/client';
-import { auth } from './auth.svelte';
+import { serverInfo } from './server-info';
 
 class Me {
   caller = $state.raw<Caller | undefined>();
-  #asked = -1;
 
-  /** Asks again once another token was given. */
-  look(): void {
-    if (this.#asked === auth.version) return;
-    const asked = (this.#asked = auth.version);
-    server.getServerInfo({}).then(
-      ({ caller }) => asked === this.#asked && (this.caller = caller),
-      () => (this.#asked = -1),
-    );
+  async look(): Promise<void> {
+    this.caller = (await serverInfo())?.caller;
   }
 
   /** Whether a run of this user may be steered. */

@@ -3,11 +3,15 @@
 import { Strategy } from '../gen/treeagent/v1/common_pb';
 import type { GetServerInfoResponse } from '../gen/treeagent/v1/server_service_pb';
 import { server } from './api/client';
+import { auth } from './auth.svelte';
 
 let asked: Promise<GetServerInfoResponse | undefined> | undefined;
+let askedWith = auth.version;
 
-/** Asked once for a page; undefined when there is no answer, and then the next call asks again. */
+/** Asked once for a page and token; undefined when there is no answer, and then the next call asks again. */
 export function serverInfo(): Promise<GetServerInfoResponse | undefined> {
+  if (askedWith !== auth.version) asked = undefined;
+  askedWith = auth.version;
   asked ??= server.getServerInfo({}).catch(() => (asked = undefined));
   return asked;
 }
