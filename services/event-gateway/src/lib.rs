@@ -105,6 +105,7 @@ pub async fn serve(
     let cluster = cluster::watch(store.clone(), readiness.clone());
     tokio::spawn(done.clone().run_until_cancelled_owned(cluster));
     if let Some(authenticator) = config.auth.clone() {
+        authenticator.warn_without_administrators();
         tokio::spawn(done.clone().run_until_cancelled_owned(authenticator.watch_file()));
     }
     let gateway = Gateway::new(store, fanout, &config, shutdown.clone(), done);

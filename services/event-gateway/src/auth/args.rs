@@ -62,11 +62,6 @@ impl AuthArgs {
         let admin_claim = admin_claim.map(|claim| claim.parse()).transpose();
         let admin_claim =
             admin_claim.map_err(|error| problems.add("TREE_AGENT_ADMIN_CLAIM", error)).ok().flatten();
-        if admin_claim.is_none() {
-            tracing::warn!(
-                "TREE_AGENT_ADMIN_CLAIM is not set: nobody reaches runs and projects without an owner"
-            );
-        }
         let check_every = Duration::from_secs(30);
         let config = AuthConfig { jwks, issuer, audience, admin_claim, check_every };
         Authenticator::load(config).map_err(|error| problems.add("TREE_AGENT_AUTH_JWKS", chain(&error))).ok()

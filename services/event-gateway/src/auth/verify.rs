@@ -106,6 +106,14 @@ impl Authenticator {
         self.0.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Not when settings are checked: there is no log yet.
+    pub(crate) fn warn_without_administrators(&self) {
+        if self.0.config.admin_claim.is_none() {
+            let text = "TREE_AGENT_ADMIN_CLAIM is not set: nobody reaches runs and projects without an owner";
+            tracing::warn!("{text}");
+        }
+    }
+
     /// Whose request this is, by the token in its headers.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Refusal> {
         let value = headers.get(header::AUTHORIZATION).ok_or(Refusal::Missing)?;
