@@ -10,7 +10,7 @@ use crate::budget::Budgets;
 use crate::context::RunContext;
 use crate::error::{Checks, Invalid};
 use crate::graph::Usage;
-use crate::ids::{NodeId, RunId};
+use crate::ids::{NodeId, ProjectId, RunId};
 use crate::review::ReviewRule;
 use crate::search::SearchConfig;
 use crate::status::{RunStatus, named_enum};
@@ -120,6 +120,13 @@ impl RunSpec {
             }
         }
         checks.finish()
+    }
+
+    /// True if the user may read such a run, who may read projects as `reads` says: their own runs, and those all of
+    /// whose projects they may read. A run that names no project is its user's alone.
+    pub fn is_readable_by(&self, user_id: &str, reads: impl Fn(ProjectId) -> bool) -> bool {
+        let projects = &self.context.project_ids;
+        self.user_id == user_id || (!projects.is_empty() && projects.iter().all(|project| reads(*project)))
     }
 
     /// The title of the root node: the first line of the objective, cut to a readable length.

@@ -159,8 +159,8 @@ impl RunTask {
         let share = self.shared.scheduler.join(self.claim.run_id, self.created);
         let wall = self.shared.clock.now();
         let clock = RunClock { began: wall.max(self.logged), since: Instant::now() };
-        // The clock was set back, or that of the driver before was ahead: the time of a run that rests until an hour
-        // would begin again with each claim. It is waited for here, by the monotonic clock.
+        // The clock was set back, or that of the driver before was ahead. Then the rest of a run would begin again with
+        // each claim, because each begins at the end of the log. So this driver waits itself.
         let is_behind = wall < self.logged;
         let commands = std::mem::take(&mut self.commands);
         let abandon = self.abandon.take();

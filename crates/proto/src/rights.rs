@@ -3,9 +3,10 @@
 /// What a method does with the runs, projects and documents that its request names.
 ///
 /// What a caller may not even read looks to them as if it did not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     /// It names none, and shows nothing of anybody.
+    #[default]
     Open,
     /// It reads them, and lists hold only what the caller may read. A run may be read by its user, by whoever is a
     /// member of all projects of its context, and by administrators.

@@ -67,7 +67,7 @@ pub(crate) fn as_accepted(request: pb::CreateRunRequest, accepted: &RunSpec) -> 
         verify: Some(accepted.verify),
         keep_prompts: Some(accepted.keep_prompts),
         // What such a run might write was another question in 0.2.
-        write: Some(!accepted.read_only),
+        write: (request.read_only != Some(true)).then_some(!accepted.read_only),
         search,
         ..Default::default()
     };
@@ -175,5 +175,17 @@ mod tests {
         assert_eq!((budgets.max_nodes, budgets.max_tokens), (Some(3), Some(5)));
         // The options of a search mean nothing to another strategy.
         assert_eq!((whole.strategy, whole.search), (pb::Strategy::Tree as i32, None));
+    }
+
+    #[test]
+    fn a_repeated_request_says_of_writing_what_it_says() {
+        let accepted = RunSpec { read_only: false, ..copied() };
+        let says = |read_only| {
+            let request = pb::CreateRunRequest { read_only, ..Default::default() };
+            let whole = as_accepted(request, &accepted);
+            (whole.read_only, whole.write)
+        };
+        assert_eq!(says(None), (None, Some(true)));
+        assert_eq!(says(Some(true)), (Some(true), None), "another request, which contradicts nothing");
     }
 }

@@ -364,7 +364,7 @@ impl Documents {
 
 /// Limits a list without a run to the sources that `view` shows. False if nothing is left.
 fn narrow(query: &mut DocumentQuery, view: &View) -> bool {
-    if query.run_id.is_some() || view.is_administrator() && !view.is_role() {
+    if query.run_id.is_some() || view.sees_everything() {
         return true;
     }
     if query.project_ids.is_empty() {

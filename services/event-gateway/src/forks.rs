@@ -22,7 +22,7 @@ use crate::maxima::Maxima;
 use crate::places::Place;
 use crate::steering::preview::{preview_to_wire, replayed};
 use crate::steering::{Asked, edits, steer};
-use crate::view::{View, by_administrator};
+use crate::view::View;
 
 /// Changed documents that a preview names.
 const CHANGED: usize = 100;
@@ -371,7 +371,7 @@ fn spec_of(wanted: &Wanted, view: &View, run: &Run) -> RunSpec {
     let mut spec = RunSpec {
         user_id: view.user().to_owned(),
         // Somebody else's words do not get an administrator's rights in every project.
-        by_administrator: by_administrator(view)
+        by_administrator: view.by_administrator()
             && (run.spec().user_id == view.user() || run.spec().context.scope != Scope::Global),
         display_name: wanted.request.display_name.clone(),
         labels: wanted.request.labels.clone(),

@@ -1,6 +1,5 @@
 //! `ProjectService`.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use tonic::{Code, Request, Response, Status};
@@ -162,17 +161,10 @@ impl ProjectService for Projects {
         let deleted = self.0.store.delete_project(id, request.force).await;
         match deleted.map_err(errors::store)? {
             ProjectDeletion::Deleted => Ok(Response::new(pb::DeleteProjectResponse {})),
-            ProjectDeletion::InUse(mut runs) => {
-                let store = &*self.0.store;
-                let mut seen = HashSet::new();
-                for run in &runs {
-                    let summary = store.run(*run).await.map_err(errors::store)?;
-                    if view.reader().is_none_or(|reader| reader.may_read(&summary.spec)) {
-                        seen.insert(*run);
-                    }
-                }
-                runs.retain(|run| seen.contains(run));
-                Err(errors::in_use(id, &runs))
+            ProjectDeletion::InUse(runs) => {
+                let listed = self.0.store.listed_runs(&runs).await.map_err(errors::store)?;
+                let seen = listed.iter().map(|run| &run.summary).filter(|run| view.may_read(run));
+                Err(errors::in_use(id, &seen.map(|run| run.run_id).collect::<Vec<_>>()))
             }
         }
     }
@@ -186,7 +178,7 @@ impl ProjectService for Projects {
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         let pages = Pages::of("members", &[&request.project_id]);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?.unwrap_or_default();
-        view.project(&*self.0.store, "project_id", id).await?;
+        view.uncounted(&*self.0.store, "project_id", id).await?;
         let page = self.0.store.members(id, &after, pages::size(request.page_size)).await;
         let page = page.map_err(errors::store)?;
         let (members, next_page_token) = pages.answer(&page, member_to_wire, |member| member.user_id.clone());

@@ -32,7 +32,7 @@ use crate::maxima::Maxima;
 use crate::models::{Described, MODEL_PATIENCE};
 use crate::pages::{self, Pages};
 use crate::steering::{Asked, steer};
-use crate::view::{View, by_administrator};
+use crate::view::View;
 use crate::{citations, copies, diffs, results, run_lists};
 
 /// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
@@ -50,7 +50,6 @@ impl Runs {
         if let Some(asked) = asked {
             return asked;
         }
-        let is_language = |name: &str| ModelChoice::parse(name).ok()?.is_language();
         match is_language(model) {
             Some(is_language) => is_language,
             None => {
@@ -91,9 +90,7 @@ impl RunService for Runs {
         // Before the look-up: the same request may be under way.
         let turn = self.0.users.turn(view.user()).await?;
         let accepted = copies::accepted(store, view.user(), &request_id).await?;
-        // Whether the copied run was asked to be read-only, or has no project, nobody knows.
-        let taken_over =
-            !request.copy_of.is_empty() && request.context.is_some() && request.read_only.is_none();
+        let asks_to_write_nothing = request.read_only == Some(true);
         let mut request = copies::completed(store, &view, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
         let mut warned = Vec::new();
@@ -108,24 +105,15 @@ impl RunService for Runs {
             None => {
                 request.keep_prompts.get_or_insert(self.0.keep_prompts);
                 let (verify, asked) = (request.verify, request.budgets.unwrap_or_default());
-                let writes_nothing_unasked = request.read_only != Some(true);
-                let stays_read_only = taken_over && request.read_only == Some(true);
                 let mut spec = spec(request, &view, Some(&self.0.maxima))?;
                 self.0.require(&view, &spec).await?;
                 let (user, budgets) = (&spec.user_id, &mut spec.budgets);
                 self.0.users.admit_run(store, user, now(), &asked, budgets).await?;
-                let leaves_out = writes_nothing_unasked && spec.read_only;
-                if leaves_out
-                    || stays_read_only
-                    || spec.review.is_some()
-                    || spec.budgets.max_cost_micros.is_some()
-                {
+                let is_unasked = spec.read_only && !asks_to_write_nothing;
+                if is_unasked || spec.review.is_some() || spec.budgets.max_cost_micros.is_some() {
                     let described = self.0.models.describe(&spec.model, MODEL_PATIENCE).await;
                     warned = warnings(&spec, &described);
-                    // Rules call no tool that writes.
-                    let leaves_out = leaves_out && described.model != "offline";
-                    warned.extend(leaves_out.then(|| left_out(&described)));
-                    warned.extend(stays_read_only.then(|| STAYS_READ_ONLY.to_owned()));
+                    warned.extend(is_unasked.then(|| read_only_unasked(&spec, &described)).flatten());
                     spec.review.iter_mut().for_each(|review| review.per_call = described.per_call);
                 }
                 spec.verify = self.verifies(verify, &spec.model).await;
@@ -443,7 +431,7 @@ fn spec(request: pb::CreateRunRequest, view: &View, maxima: Option<&Maxima>) -> 
         budgets,
         model: request.model.trim().to_owned(),
         user_id: view.user().to_owned(),
-        by_administrator: by_administrator(view),
+        by_administrator: view.by_administrator(),
         display_name: request.display_name,
         labels: request.labels,
         search: is_search.then(|| Box::new(search.clone())),
@@ -499,19 +487,28 @@ fn has_nul(value: &Value) -> bool {
     }
 }
 
-/// What the user of a copy should know that is in another context.
-const STAYS_READ_ONLY: &str =
-    "the copy is read-only, as the run is; it writes into projects with read_only off (--read-only off)";
-
-/// What the user of a run should know that writes nothing because no project is chosen.
-fn left_out(described: &Described) -> String {
+/// What the user of a run should know that changes no project although nobody asked for that. None if its model is
+/// rules, which call no tool that writes.
+fn read_only_unasked(spec: &RunSpec, described: &Described) -> Option<String> {
+    if is_language(&described.model) == Some(false) {
+        return None;
+    }
+    if spec.context.scope != Scope::Global {
+        let text = "the copy is read-only, as the run is; with read_only off (--read-only off) it is not";
+        return Some(text.to_owned());
+    }
     let foreign = described.writing_tools.iter().map(String::as_str);
     let tools: Vec<&str> = std::iter::once(CREATE_DOCUMENT).chain(foreign).collect();
-    format!(
+    Some(format!(
         "no project is chosen, so the run writes its own documents only, without these tools: {}; choose a project, or \
          ask to write (--write)",
         tools.join(", ")
-    )
+    ))
+}
+
+/// Whether the model with this name is a language model; none if nobody knows.
+fn is_language(name: &str) -> Option<bool> {
+    ModelChoice::parse(name).ok()?.is_language()
 }
 
 /// What the user of such a run should know.

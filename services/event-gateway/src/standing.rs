@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
+use tonic::Status;
 use tree_agent_store::{Store, StoreError};
 
 use crate::auth::{Authenticator, Caller};
-use crate::view::Memberships;
+use crate::view::{Memberships, View};
 
 /// Why a stream ends whose caller has other rights now.
 pub(crate) const RIGHTS: &str = "rights";
@@ -27,24 +28,22 @@ impl Standing {
         Self { store, authenticator, look, known: Mutex::default() }
     }
 
-    /// The rights of a caller who is about to open a stream; none if nothing can change them.
-    pub(crate) async fn of(&self, caller: &Caller) -> Result<Option<Memberships>, StoreError> {
-        match self.authenticator.is_none() || caller.administrator {
-            true => Ok(None),
-            false => self.store.memberships(&caller.user_id).await.map(Some),
-        }
+    /// What a caller may see who is about to open a stream.
+    pub(crate) async fn view(&self, caller: Caller) -> Result<View, Status> {
+        View::of(&*self.store, caller).await
     }
 
-    /// Completes when the rights of whoever opened a stream are others than they were `begun` with, or their key
-    /// vouches for nobody any more. The client then calls again, and gets what it may have now.
-    pub(crate) async fn lost(self: Arc<Self>, caller: Caller, begun: Option<Memberships>) {
+    /// Completes when the memberships of whoever opened a stream are others than in this view, or their key vouches for
+    /// nobody any more. The client then calls again, and gets what it may have now. An administrator is one until the
+    /// token ends.
+    pub(crate) async fn lost(self: Arc<Self>, caller: Caller, view: View) {
         let Some(authenticator) = &self.authenticator else { return std::future::pending().await };
         loop {
             if caller.key.as_deref().is_some_and(|key| !authenticator.vouches(key)) {
                 return;
             }
-            // An administrator is one until the token ends. A stream goes on while the store is away, and so does this.
-            if let Some(begun) = &begun
+            // A stream goes on while the store is away, and so does this.
+            if let Some(begun) = view.memberships()
                 && let Ok(now) = self.memberships(&caller.user_id).await
                 && *now != *begun
             {

@@ -46,8 +46,8 @@ pub(crate) async fn watch_run(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
-        run(&gateway, request, caller).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller, view| {
+        run(&gateway, request, caller, view).await
     })
     .await
 }
@@ -57,8 +57,8 @@ pub(crate) async fn watch_runs(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
-        runs(&gateway, request, caller).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller, view| {
+        runs(&gateway, request, caller, view).await
     })
     .await
 }
@@ -68,8 +68,8 @@ pub(crate) async fn watch_document(
     State(gateway): State<Arc<Gateway>>,
     request: Request<axum::body::Body>,
 ) -> Response<Body> {
-    respond(&gateway.stalls, of(&gateway), request, async |request, caller| {
-        document(&gateway, request, caller).await
+    respond(&gateway.stalls, of(&gateway), request, async |request, caller, view| {
+        document(&gateway, request, caller, view).await
     })
     .await
 }
@@ -81,7 +81,8 @@ pub(crate) async fn watch_document(
 /// As the call.
 pub async fn messages_of_run(gateway: &Gateway, request: pb::WatchRunRequest) -> Result<Messages, Status> {
     let caller = Caller { access: Access::Read, ..Caller::anybody() };
-    Ok(run(gateway, request, &caller).await?.messages)
+    let view = View::of(&*gateway.store, caller.clone()).await?;
+    Ok(run(gateway, request, &caller, &view).await?.messages)
 }
 
 /// `WatchRun`, until the token expires with which the caller asked for it.
@@ -89,8 +90,8 @@ pub(crate) async fn run(
     gateway: &Gateway,
     request: pb::WatchRunRequest,
     caller: &Caller,
+    view: &View,
 ) -> Result<Watched, Status> {
-    let view = View::of(&*gateway.store, caller.clone()).await?;
     let run = id(RunId::parse_field("run_id", &request.run_id))?;
     let summary = view.run(&*gateway.store, run).await?;
     let (head, is_final) = (summary.head_seq, summary.status.is_final());
@@ -132,13 +133,13 @@ pub(crate) async fn runs(
     gateway: &Gateway,
     request: pb::WatchRunsRequest,
     caller: &Caller,
+    view: &View,
 ) -> Result<Watched, Status> {
-    let view = View::of(&*gateway.store, caller.clone()).await?;
     let (request, resume_token) = run_lists::of_watch(request);
     let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
     let newest = ListFrom::Newest(pages::size(request.page_size));
     let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);
-    let filter = run_lists::filter(&view, request)?;
+    let filter = run_lists::filter(view, request)?;
     let (reader, place) = gateway.board.join().await.map_err(errors::store)?;
     let start = ListStart { filter, tokens, reader, place, from };
     let (board, store) = (gateway.board.clone(), gateway.store.clone());
@@ -151,8 +152,8 @@ pub(crate) async fn document(
     gateway: &Gateway,
     request: pb::WatchDocumentRequest,
     caller: &Caller,
+    view: &View,
 ) -> Result<Watched, Status> {
-    let view = View::of(&*gateway.store, caller.clone()).await?;
     let store = &gateway.store;
     let document_id = id(DocumentId::parse_field("document_id", &request.document_id))?;
     let of = optional("run_id", &request.run_id, RunId::parse_field)?;

@@ -85,6 +85,22 @@ impl View {
         self.memberships.is_none()
     }
 
+    /// True for the runs that the caller starts if no membership bounds them. Runs without a user belong to
+    /// administrators as it is.
+    pub(crate) fn by_administrator(&self) -> bool {
+        self.is_administrator() && !self.user_id.is_empty()
+    }
+
+    /// True if nothing is hidden from the caller.
+    pub(crate) const fn sees_everything(&self) -> bool {
+        self.memberships.is_none() && self.run.is_none()
+    }
+
+    /// The memberships that bound what the user may do; none if the user may do everything.
+    pub(crate) const fn memberships(&self) -> Option<&Memberships> {
+        self.memberships.as_ref()
+    }
+
     /// How many projects have given the user this role.
     pub(crate) fn count(&self, role: MemberRole) -> usize {
         self.memberships.iter().flatten().filter(|(_, given)| **given == role).count()
@@ -147,15 +163,21 @@ impl View {
         Ok(summary)
     }
 
+    /// True if the run is visible.
+    pub(crate) fn may_read(&self, summary: &RunSummary) -> bool {
+        match (&self.run, &self.memberships) {
+            (Some(own), _) => own.id == summary.run_id,
+            (None, Some(memberships)) => {
+                summary.spec.is_readable_by(&self.user_id, |project| memberships.contains_key(&project))
+            }
+            (None, None) => true,
+        }
+    }
+
     /// An error unless the caller may do with the run in the field `name` what the method does.
     pub(crate) fn check_run(&self, name: &str, summary: &RunSummary) -> Result<(), Status> {
         let (run, spec) = (summary.run_id, &summary.spec);
-        let may_read = match (&self.run, self.reader()) {
-            (Some(own), _) => own.id == run,
-            (None, Some(reader)) => reader.may_read(spec),
-            (None, None) => true,
-        };
-        if !may_read {
+        if !self.may_read(summary) {
             return Err(errors::missing(name)(StoreError::not_found("run", run)));
         }
         if self.access > Access::Read && !self.is_administrator() && spec.user_id != self.user_id {
@@ -198,6 +220,17 @@ impl View {
         Projects::project(store, id).await.map_err(errors::missing(name))
     }
 
+    /// The same without the number of its documents.
+    pub(crate) async fn uncounted(
+        &self,
+        store: &dyn Store,
+        name: &str,
+        id: ProjectId,
+    ) -> Result<Project, Status> {
+        self.check_project(name, id)?;
+        store.uncounted_project(id).await.map_err(errors::missing(name))
+    }
+
     /// The same for a list of projects.
     pub(crate) async fn projects(
         &self,
@@ -207,7 +240,7 @@ impl View {
     ) -> Result<Vec<Project>, Status> {
         let mut projects = Vec::with_capacity(ids.len());
         for (i, id) in ids.iter().enumerate() {
-            projects.push(self.project(store, &format!("{name}[{i}]"), *id).await?);
+            projects.push(self.uncounted(store, &format!("{name}[{i}]"), *id).await?);
         }
         Ok(projects)
     }
@@ -227,7 +260,7 @@ impl View {
         let mut readable = Vec::with_capacity(ids.len());
         for (i, id) in ids.into_iter().enumerate() {
             let is_of_context = self.run.as_ref().is_some_and(|run| run.context.allows(id));
-            match self.project(store, &format!("{name}[{i}]"), id).await {
+            match self.uncounted(store, &format!("{name}[{i}]"), id).await {
                 Ok(_) => readable.push(id),
                 Err(status) if is_of_context && status.code() == Code::NotFound => {
                     lost.get_or_insert(status);
@@ -275,7 +308,7 @@ impl View {
                 Err(status) if status.code() == Code::NotFound => false,
                 Err(status) => return Err(status),
             },
-            (None, None) => self.is_administrator() && !self.is_role(),
+            (None, None) => self.sees_everything(),
         };
         if visible { Ok(placed) } else { Err(missing()) }
     }
@@ -307,12 +340,6 @@ impl View {
             None => Ok(Some(*id)),
         }
     }
-}
-
-/// True for the runs that this caller starts if no member's right bounds them. Runs without a user belong to
-/// administrators as it is.
-pub(crate) fn by_administrator(view: &View) -> bool {
-    view.is_administrator() && !view.user_id.is_empty()
 }
 
 /// What a user is a member of; none if they may do everything.

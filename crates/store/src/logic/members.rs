@@ -94,7 +94,7 @@ async fn set<D: Db>(
 ) -> Result<MemberChange, StoreError> {
     let user = clean(&member.user_id).into_owned();
     let others = others(db, project, &user).await?;
-    if keep_owner && member.role != MemberRole::Owner && !others.has_owner && others.is_owner {
+    if keep_owner && member.role != MemberRole::Owner && others.user_is_last_owner {
         return Ok(MemberChange::LastOwner);
     }
     if others.members >= limits::PROJECT_MEMBERS as u64 {
@@ -111,7 +111,7 @@ async fn remove<D: Db>(
     keep_owner: bool,
 ) -> Result<MemberChange, StoreError> {
     let others = others(db, project, &user).await?;
-    if keep_owner && !others.has_owner && others.is_owner {
+    if keep_owner && others.user_is_last_owner {
         return Ok(MemberChange::LastOwner);
     }
     let sql = "DELETE FROM onto_project_members WHERE project_id = $1 AND user_id = $2";
@@ -122,10 +122,8 @@ async fn remove<D: Db>(
 /// The members of a project beside a user.
 struct Others {
     members: u64,
-    /// One of them is an owner.
-    has_owner: bool,
-    /// The user is an owner.
-    is_owner: bool,
+    /// The user is an owner, and none of them is.
+    user_is_last_owner: bool,
 }
 
 /// Locks the members of a project until the end of the transaction: two owners must not remove each other at once.
@@ -134,12 +132,12 @@ async fn others<D: Db>(db: &mut D, project: ProjectId, user: &str) -> Result<Oth
     let found = db.row(&format!("SELECT 1 FROM onto_projects WHERE id = $1 {lock}"), &[&project.0]).await?;
     found.ok_or_else(|| StoreError::not_found("project", project))?;
     let sql = "SELECT count(CASE WHEN user_id <> $2 THEN 1 END), \
-                      count(CASE WHEN user_id <> $2 AND role = 'owner' THEN 1 END), \
-                      count(CASE WHEN user_id = $2 AND role = 'owner' THEN 1 END) \
+                      count(CASE WHEN user_id <> $2 AND role = 'owner' THEN 1 END) = 0 \
+                      AND count(CASE WHEN user_id = $2 AND role = 'owner' THEN 1 END) > 0 \
                FROM onto_project_members WHERE project_id = $1";
     let row = db.row(sql, &[&project.0, &user]).await?;
     let row = row.ok_or_else(|| StoreError::not_found("project", project))?;
-    Ok(Others { members: row.number(0)?, has_owner: row.number(1)? > 0, is_owner: row.number(2)? > 0 })
+    Ok(Others { members: row.number(0)?, user_is_last_owner: row.get(1)? })
 }
 
 fn role(row: &impl Record, i: usize) -> Result<MemberRole, StoreError> {

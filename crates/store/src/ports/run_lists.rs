@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use tree_agent_contract::{
-    FieldError, LabelFilter, ProjectId, RunId, RunSpec, RunStatus, RunSummary, Strategy, Timestamp,
+    FieldError, LabelFilter, ProjectId, RunId, RunStatus, RunSummary, Strategy, Timestamp,
 };
 use uuid::Uuid;
 
@@ -107,15 +107,6 @@ pub struct Reader {
     pub project_ids: BTreeSet<ProjectId>,
 }
 
-impl Reader {
-    /// True if the user may read such a run. A run that looks at every project is its user's alone.
-    pub fn may_read(&self, run: &RunSpec) -> bool {
-        let projects = &run.context.project_ids;
-        self.user_id == run.user_id
-            || (!projects.is_empty() && projects.iter().all(|project| self.project_ids.contains(project)))
-    }
-}
-
 impl RunFilter {
     /// True when `run` is meant: what a list with this filter shows, unless it was deleted.
     pub fn matches(&self, run: &RunSummary) -> bool {
@@ -141,7 +132,9 @@ impl RunFilter {
 
     /// True if the user whose list it is may read the run.
     pub fn is_readable(&self, run: &RunSummary) -> bool {
-        self.readable_by.as_ref().is_none_or(|reader| reader.may_read(&run.spec))
+        self.readable_by.as_ref().is_none_or(|reader| {
+            run.spec.is_readable_by(&reader.user_id, |project| reader.project_ids.contains(&project))
+        })
     }
 
     /// True when no run that has ended is asked for.

@@ -8,7 +8,7 @@ use tree_agent_contract::RunId;
 use tree_agent_proto::rights::{Access, Rule};
 
 /// Whoever calls, and what for. A request that has not passed the [`Guard`](super::Guard) has a caller without rights.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The token's `sub`: the `user_id` of the runs that are created with it. Empty without authentication.
     pub(crate) user_id: String,
@@ -24,19 +24,6 @@ pub(crate) struct Caller {
     pub(crate) access: Access,
 }
 
-impl Default for Caller {
-    fn default() -> Self {
-        Self {
-            user_id: String::new(),
-            administrator: false,
-            expires_at: None,
-            key: None,
-            works_for: None,
-            access: Access::Open,
-        }
-    }
-}
-
 impl Caller {
     /// The caller of a request that has passed the [`Guard`](super::Guard).
     pub(crate) fn of(extensions: &Extensions) -> Self {
@@ -48,8 +35,8 @@ impl Caller {
         Self { administrator: true, ..Self::default() }
     }
 
-    /// The same, for a call of the method with this rule.
+    /// This caller, calling the method with this rule.
     pub(crate) fn calling(self, rule: Option<&Rule>) -> Self {
-        Self { access: rule.map_or(Access::Open, |rule| rule.access), ..self }
+        Self { access: rule.map(|rule| rule.access).unwrap_or_default(), ..self }
     }
 }

@@ -25,6 +25,7 @@ use super::stall::{Line, Stalls};
 use crate::auth::Caller;
 use crate::shares::{Share, Shares};
 use crate::standing::{RIGHTS, Standing};
+use crate::view::View;
 
 /// A stream that is watched.
 pub(crate) struct Watched {
@@ -48,18 +49,18 @@ pub(crate) async fn respond<R: Message + Default>(
     stalls: &Arc<Stalls>,
     (streams, standing): (&Shares, &Arc<Standing>),
     request: Request<axum::body::Body>,
-    watch: impl AsyncFnOnce(R, &Caller) -> Result<Watched, Status>,
+    watch: impl AsyncFnOnce(R, &Caller, &View) -> Result<Watched, Status>,
 ) -> Response<Body> {
     let caller = Caller::of(request.extensions());
     let watched = async {
         let share = streams.take(&caller.user_id, 1).await?;
-        // Before the stream looks at what it may show: what is lost after that ends it.
-        let rights = standing.of(&caller).await.map_err(crate::errors::store)?;
-        Ok::<_, Status>((watch(read(request.into_body()).await?, &caller).await?, share, rights))
+        // What is lost after that ends the stream.
+        let view = standing.view(caller.clone()).await?;
+        Ok::<_, Status>((watch(read(request.into_body()).await?, &caller, &view).await?, share, view))
     };
     match watched.await {
-        Ok((watched, share, rights)) => {
-            let lost = standing.clone().lost(caller, rights).boxed();
+        Ok((watched, share, view)) => {
+            let lost = standing.clone().lost(caller, view).boxed();
             let mut response = Response::new(Body::new(Frames::new(stalls, watched, Some(share), lost)));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
             response
