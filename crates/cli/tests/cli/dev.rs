@@ -528,8 +528,8 @@ fn a_step_that_is_a_search_is_treated_like_the_rest_of_its_run() {
 fn dev_keeps_runs_within_the_maxima_of_its_operator() {
     let data = tempfile::tempdir().unwrap();
     let dev = Dev::start_with("127.0.0.1:0", data.path(), &["--max-nodes", "9", "--max-tokens", "1000"]);
-    let limits: Value =
-        serde_json::from_str(&stdout(&succeeded(run(&dev.server, &["status", "-o", "json"])))).unwrap();
+    // Just begun, `status` may say that no planner holds a lease yet, and exit with 1.
+    let limits: Value = serde_json::from_str(&stdout(&run(&dev.server, &["status", "-o", "json"]))).unwrap();
     assert_eq!(
         (&limits["maxBudgets"]["maxNodes"], &limits["maxBudgets"]["maxTokens"]),
         (&9.into(), &1000.into()),
