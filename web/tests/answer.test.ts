@@ -115,6 +115,9 @@ describe('the words about an answer', () => {
       '2 statements were not checked: they cite no document; something new.',
     ]);
     expect(checkWords({ ...counts, notFound: 0, notChecked: 0 }, undefined)).toEqual([]);
+    expect(checkWords({ ...counts, notFound: 0, notChecked: 0, contradicted: 1 }, undefined)).toEqual([
+      '1 statement says something else than a quote; underlined in the text.',
+    ]);
   });
 });
 
@@ -125,6 +128,10 @@ describe('the words about quotes', () => {
     expect(countWords({ ...counts, total: 1, found: 1 })).toBe('1 quote, found in its source');
     expect(countWords({ ...counts, total: 3 })).toBe('Statements: 2 with quotes found in their sources');
     expect(countWords({ ...counts, total: 0, found: 0 })).toBe('Nothing is cited');
+    expect(countWords({ ...counts, total: 3, found: 3, supported: 1, contradicted: 1, notChecked: 1 })).toBe(
+      'Statements: 1 supported by their quotes, 1 with quotes found in their sources, ' +
+        '1 of which a quote says something else, 1 not checked',
+    );
     const of = { kind: 'hybrid' as const, summary: '', artifactIds: [], documentIds: [] };
     const result = { ...of, successAssessment: { met: false }, jsonPayload: { missing: 'x' } };
     expect(isNotFound(result)).toBe(true);

@@ -41,6 +41,32 @@ named_enum! {
         TooShort = "too_short",
         /// The artifact does not contain the claim.
         NoClaim = "no_claim",
+        /// The quote stands in the source and says something else than the claim.
+        Doubted = "doubted",
+    }
+}
+
+named_enum! {
+    /// Who has found the source of a claim.
+    Origin {
+        /// The model, with the claim.
+        Model = "model",
+        /// The role service, after the model had written the claim.
+        Found = "found",
+    }
+}
+
+named_enum! {
+    /// What a comparison of a claim with all its quotes found. It compares numbers, dates, names, denials and words.
+    Support {
+        /// They say the same.
+        Supported = "supported",
+        /// They say too little of it.
+        Open = "open",
+        /// The claim has a number that was computed, such as a sum.
+        Computed = "computed",
+        /// They are in another language.
+        Language = "language",
     }
 }
 
@@ -53,6 +79,7 @@ impl Verdict {
             Verdict::NotFound => Sentence::NoWords.english(),
             Verdict::TooShort => Sentence::TooShort.english(),
             Verdict::NoClaim => Sentence::NoClaim.english(),
+            Verdict::Doubted => Sentence::SaysElse.english(),
         }
     }
 }
@@ -114,6 +141,15 @@ pub struct Citation {
     /// Where the quote stands; present if it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<Passage>,
+    /// Who has found it; none for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// What the quotes of the claim say of it together; none if nobody has compared them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub support: Option<Support>,
+    /// Why the verdict is doubted, such as `the quote says 1931, the statement 1957`; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doubt: String,
     /// The title of the source when it was cited; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source_title: String,
@@ -125,19 +161,27 @@ pub struct Citation {
 impl Citation {
     /// A citation that nobody has checked yet.
     pub fn unchecked(claim: String, quote: String, document_id: DocumentId) -> Self {
-        let (source_title, source_path) = Default::default();
+        let (source_title, source_path, doubt) = Default::default();
         Self {
             claim,
             quote,
             document_id,
             verdict: Verdict::NotFound,
             passage: None,
+            origin: None,
+            support: None,
+            doubt,
             source_title,
             source_path,
         }
     }
 
-    /// True if the quote stands in the source.
+    /// True if the quote stands in the source, whatever it says.
+    pub fn is_found(&self) -> bool {
+        matches!(self.verdict, Verdict::Verified | Verdict::Doubted)
+    }
+
+    /// True if the quote stands in the source, and says nothing else than the claim.
     pub fn is_verified(&self) -> bool {
         self.verdict == Verdict::Verified
     }
@@ -154,8 +198,8 @@ impl Citation {
     pub fn check(&self, at: impl Display, c: &mut Checks) {
         c.text(format_args!("{at}.claim"), &self.claim, limits::CLAIM_BYTES);
         c.text(format_args!("{at}.quote"), &self.quote, limits::QUOTE_BYTES);
-        c.require(self.is_verified() == self.passage.is_some(), format_args!("{at}.passage"), || {
-            "is present exactly if the verdict is verified".into()
+        c.require(self.is_found() == self.passage.is_some(), format_args!("{at}.passage"), || {
+            "is present exactly if the verdict is verified or doubted".into()
         });
     }
 }
@@ -170,11 +214,14 @@ pub struct CitationCounts {
     pub found: u64,
     /// Statements whose quotes do not stand in their sources.
     pub not_found: u64,
-    /// Statements that agree with their quotes: 0, because nobody checks this yet.
+    /// Those of `found` that agree with their quotes.
     pub supported: u64,
-    /// Those whose quotes were not found, and others that the verifier doubts.
+    /// Those of `found` of which a quote says something else.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub contradicted: u64,
+    /// Those whose quotes were not found or say something else, and others that the verifier doubts.
     pub doubted: u64,
-    /// All that are neither found nor not found.
+    /// All that are neither found nor not found, and those whose quotes could not be compared with them.
     pub not_checked: u64,
     /// Why those were not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -189,6 +236,8 @@ struct LoggedCounts {
     found: Option<u64>,
     not_found: Option<u64>,
     supported: u64,
+    #[serde(default)]
+    contradicted: u64,
     doubted: u64,
     not_checked: u64,
     #[serde(default)]
@@ -197,11 +246,11 @@ struct LoggedCounts {
 
 impl From<LoggedCounts> for CitationCounts {
     fn from(logged: LoggedCounts) -> Self {
-        let LoggedCounts { total, doubted, not_checked, reasons, .. } = logged;
+        let LoggedCounts { total, contradicted, doubted, not_checked, reasons, .. } = logged;
         let supported = logged.found.map_or(0, |_| logged.supported);
         let (found, not_found) =
             (logged.found.unwrap_or(logged.supported), logged.not_found.unwrap_or(doubted));
-        Self { total, found, not_found, supported, doubted, not_checked, reasons }
+        Self { total, found, not_found, supported, contradicted, doubted, not_checked, reasons }
     }
 }
 
@@ -209,20 +258,39 @@ impl CitationCounts {
     /// Counts the statements of one text: those with `citations`, and `uncited` ones, which cite nothing.
     pub fn of<'a>(citations: impl IntoIterator<Item = &'a Citation>, uncited: u64) -> Self {
         let mut counts = Self::default();
-        // One quote that is found is enough for its statement, whatever else is cited for it.
-        let says = |verdict: Verdict| (verdict == Verdict::Verified, verdict == Verdict::NotFound);
-        let mut statements: BTreeMap<&str, Verdict> = BTreeMap::new();
-        for Citation { claim, verdict, .. } in citations {
+        // What says something else counts first, and then one quote that is found, whatever else is cited.
+        let says = |one: &Citation| match one.verdict {
+            Verdict::Doubted => 3,
+            Verdict::Verified => 2,
+            Verdict::NotFound => 1,
+            _ => 0,
+        };
+        let mut statements: BTreeMap<&str, &Citation> = BTreeMap::new();
+        for citation in citations {
             counts.total += 1;
-            let known = statements.entry(claim).or_insert(*verdict);
-            *known = if says(*verdict) > says(*known) { *verdict } else { *known };
+            let known = statements.entry(&citation.claim).or_insert(citation);
+            if says(citation) > says(known) {
+                *known = citation;
+            }
         }
-        for verdict in statements.into_values() {
-            match verdict {
-                Verdict::Verified => counts.found += 1,
-                Verdict::NotFound => counts.not_found += 1,
-                Verdict::NoSource => counts.leave_out(1, Sentence::NoSource.english()),
-                Verdict::TooShort | Verdict::NoClaim => counts.leave_out(1, verdict.reason()),
+        for citation in statements.into_values() {
+            match (citation.verdict, citation.support) {
+                (Verdict::Verified, Some(Support::Computed)) => {
+                    counts.leave_out(1, Sentence::Computed.english());
+                }
+                (Verdict::Verified, Some(Support::Language)) => {
+                    counts.leave_out(1, Sentence::OtherLanguage.english());
+                }
+                (Verdict::Verified, support) => {
+                    counts.found += 1;
+                    counts.supported += u64::from(support == Some(Support::Supported));
+                }
+                (Verdict::Doubted, _) => {
+                    (counts.found, counts.contradicted) = (counts.found + 1, counts.contradicted + 1);
+                }
+                (Verdict::NotFound, _) => counts.not_found += 1,
+                (Verdict::NoSource, _) => counts.leave_out(1, Sentence::NoSource.english()),
+                (Verdict::TooShort | Verdict::NoClaim, _) => counts.leave_out(1, citation.verdict.reason()),
             }
         }
         let is_full = counts.total >= limits::CITATIONS as u64;
@@ -230,18 +298,18 @@ impl CitationCounts {
             let why = if is_full { Sentence::CitationLimit } else { Sentence::NoSource };
             counts.leave_out(uncited, why.english());
         }
-        counts.doubted = counts.not_found;
+        counts.doubted = counts.not_found + counts.contradicted;
         counts
     }
 
     /// The same of the same text, with what the verifier doubts in it.
     pub fn after(&self, citations: &[Citation], verification: Option<&Verification>) -> Self {
-        let lost = citations.iter().filter(|one| one.verdict == Verdict::NotFound);
+        let lost = citations.iter().filter(|one| matches!(one.verdict, Verdict::NotFound | Verdict::Doubted));
         let lost: Vec<String> = lost.map(|one| words(&one.claim)).collect();
         let is_lost = |doubt: &str| lost.iter().any(|claim| claim.contains(doubt) || doubt.contains(claim));
         let doubts = verification.map_or(&[][..], |found| &found.doubts).iter();
         let doubted = doubts.filter(|doubt| !is_lost(&words(&doubt.claim))).count() as u64;
-        Self { doubted: self.not_found + doubted, ..self.clone() }
+        Self { doubted: self.not_found + self.contradicted + doubted, ..self.clone() }
     }
 
     fn leave_out(&mut self, statements: u64, reason: &str) {
@@ -257,6 +325,7 @@ impl CitationCounts {
         self.found += other.found;
         self.not_found += other.not_found;
         self.supported += other.supported;
+        self.contradicted += other.contradicted;
         self.doubted += other.doubted;
         self.not_checked += other.not_checked;
         other.reasons.iter().for_each(|reason| self.leave_out(0, reason));
@@ -266,26 +335,30 @@ impl CitationCounts {
     pub fn in_language(&self, language: &str) -> String {
         let reasons: Vec<&str> = self.reasons.iter().map(|reason| translate(language, reason)).collect();
         let parts = [
-            (self.found, Sentence::WithFound),
+            (self.supported, Sentence::WithSupport),
+            (self.found.saturating_sub(self.supported + self.contradicted), Sentence::WithFound),
+            (self.contradicted, Sentence::WithOther),
             (self.not_found, Sentence::WithNotFound),
             (self.not_checked, Sentence::NotChecked),
         ];
-        let parts = parts.into_iter().filter(|(number, _)| *number > 0);
-        let parts: Vec<String> =
-            parts.map(|(number, part)| part.of(language, &[&number.to_string()])).collect();
+        let parts: Vec<String> = parts
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, part)| part.of(language, &[&number.to_string()]))
+            .collect();
+        let is_quotes =
+            parts.len() == 1 && self.found == self.total && self.supported + self.contradicted == 0;
         let mut said = match (self.total, parts.is_empty()) {
             (0, true) => Sentence::NothingCited.of(language, &[]),
             (0, false) => format!("{}: {}", Sentence::NothingCited.of(language, &[]), parts.join(", ")),
-            (1, _) if self.found == 1 && parts.len() == 1 => Sentence::OneFound.of(language, &[]),
-            (total, _) if self.found == total && parts.len() == 1 => {
-                Sentence::AllFound.of(language, &[&total.to_string()])
-            }
+            (1, _) if is_quotes => Sentence::OneFound.of(language, &[]),
+            (total, _) if is_quotes => Sentence::AllFound.of(language, &[&total.to_string()]),
             _ => Sentence::Statements.of(language, &[&parts.join(", ")]),
         };
         if !reasons.is_empty() {
             said.push_str(&format!(" ({})", reasons.join(", ")));
         }
-        match self.doubted.saturating_sub(self.not_found) {
+        match self.doubted.saturating_sub(self.not_found + self.contradicted) {
             0 => said,
             doubted => format!("{said}; {}", Sentence::Doubted.of(language, &[&doubted.to_string()])),
         }

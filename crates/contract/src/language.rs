@@ -95,9 +95,13 @@ sentences! {
         en: "{} quotes, all found in their sources",
         de: "{} Zitate, alle in ihren Quellen gefunden"
     }
-    /// The statements of an answer, filled with a list of the next three.
+    /// The statements of an answer, filled with a list of the next five.
     Statements { en: "Statements: {}", de: "Aussagen: {}" }
     /// Filled with a number.
+    WithSupport { en: "{} supported by their quotes", de: "{} von ihren Zitaten gestützt" }
+    /// The same.
+    WithOther { en: "{} of which a quote says something else", de: "{}, denen ein Zitat widerspricht" }
+    /// The same.
     WithFound { en: "{} with quotes found in their sources", de: "{} mit Zitaten, die in ihren Quellen stehen" }
     /// The same.
     WithNotFound { en: "{} with quotes not found", de: "{} mit Zitaten, die dort fehlen" }
@@ -126,6 +130,23 @@ sentences! {
     NoneNamed { en: "no source is named", de: "es ist keine Quelle genannt" }
     /// Why a statement is not checked.
     NoSource { en: "no source", de: "keine Quelle" }
+    /// The same.
+    Computed { en: "computed", de: "berechnet" }
+    /// The same.
+    OtherLanguage { en: "the source is in another language", de: "die Quelle ist in einer anderen Sprache" }
+    /// Why a statement is doubted.
+    SaysElse { en: "the quote says something else", de: "das Zitat sagt etwas anderes" }
+    /// The same. Filled with what the quote says, and what the statement says.
+    SaysOther { en: "the quote says {}, the statement {}", de: "das Zitat sagt {}, die Aussage {}" }
+    /// In a footnote whose quote says something else. Filled with what.
+    DoubtedNote { en: "(doubted: {})", de: "(bezweifelt: {})" }
+    /// An answer of which a quote says something else.
+    QuotesDiffer {
+        en: "Some quotes say something else than the answer",
+        de: "Manche Zitate sagen etwas anderes als die Antwort"
+    }
+    /// In a footnote that the role service has added.
+    FoundAfterwards { en: "(found afterwards)", de: "(nachträglich gefunden)" }
     /// The same.
     RateLimit { en: "rate limit", de: "Grenze des Anbieters" }
     /// The same.

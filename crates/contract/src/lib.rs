@@ -39,7 +39,7 @@ pub mod verification;
 
 pub use answers::{AnswerUse, Finding, KeptText, SiblingFindings};
 pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
-pub use citation::{Citation, CitationCounts, Passage, Verdict};
+pub use citation::{Citation, CitationCounts, Origin, Passage, Support, Verdict};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
 pub use document::{

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod load;
+pub mod pairs;
 pub mod score;
 pub mod server;
 pub mod table;

@@ -1,5 +1,8 @@
 //! Checks the citations of an answer before it leaves the role service.
 
+mod compare;
+mod find;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
@@ -62,6 +65,16 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
     Ok(())
 }
 
+/// Looks for the sources of statements that have none, and compares all statements with their quotes. `check` comes
+/// before.
+pub(crate) async fn support(artifacts: &mut [ArtifactDraft], io: &RoleIo) {
+    for artifact in artifacts {
+        compare::compare(artifact, io.language()).await;
+        find::find(artifact, io).await;
+        compare::compare(artifact, io.language()).await;
+    }
+}
+
 /// Counts the statements of documents, also those that cite nothing; returns those of the one to read first. `check`
 /// comes before.
 pub(crate) fn count(artifacts: &mut [ArtifactDraft]) -> CitationCounts {
@@ -78,8 +91,12 @@ pub(crate) fn count(artifacts: &mut [ArtifactDraft]) -> CitationCounts {
 /// An answer that cites nothing, or quotes what nobody has said, does not meet its criteria without saying so in its
 /// `language`. Numbers would be others once the answer is verified.
 pub(crate) fn qualify(assessment: &mut SuccessAssessment, counts: &CitationCounts, language: &str) {
-    let said = if counts.total == 0 { Sentence::NothingCited } else { Sentence::QuotesMissing };
-    if assessment.met && (counts.total == 0 || counts.not_found > 0) {
+    let said = match counts {
+        CitationCounts { total: 0, .. } => Sentence::NothingCited,
+        CitationCounts { not_found: 0, .. } => Sentence::QuotesDiffer,
+        _ => Sentence::QuotesMissing,
+    };
+    if assessment.met && (counts.total == 0 || counts.not_found + counts.contradicted > 0) {
         let said = said.of(language, &[]);
         let notes = assessment.notes.take().filter(|notes| !notes.is_empty());
         let notes = notes.map_or_else(|| said.clone(), |notes| format!("{said}. {notes}"));

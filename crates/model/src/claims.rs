@@ -16,6 +16,10 @@ pub(crate) struct Claim {
     pub(crate) text: String,
     /// The footnotes that it refers to, by their numbers.
     pub(crate) notes: Vec<String>,
+    /// Where it stands, with its marks.
+    pub(crate) range: Range<usize>,
+    /// The byte of the text where another mark may stand.
+    pub(crate) end: usize,
 }
 
 /// A footnote.
@@ -142,6 +146,13 @@ impl Claims {
         all
     }
 
+    /// The highest number of a footnote, or of a mark of one; 0 if there is none.
+    pub(crate) fn highest_note(&self) -> usize {
+        let marks = self.claims.iter().flat_map(|claim| &claim.notes);
+        let notes = self.footnotes.iter().map(|note| &note.number);
+        marks.chain(notes).filter_map(|number| number.parse().ok()).max().unwrap_or_default()
+    }
+
     /// Ends a run of inline text: its sentences are claims.
     fn end(&mut self, markdown: &str, run: &mut Run, noted: &HashSet<String>, lists_sources: bool) {
         let is_quoted = run.is_quoted;
@@ -184,9 +195,26 @@ impl Claims {
         let notes: Vec<String> = own.map(|mark| markdown[mark.start + 2..mark.end - 1].to_owned()).collect();
         let text = one_line(&text);
         if text.chars().filter(|c| c.is_alphanumeric()).count() >= limits::QUOTE_CHARS || !notes.is_empty() {
-            self.claims.push(Claim { text, notes });
+            // A mark of a row stands in its last cell.
+            let begin = range.start + raw.len() - raw.trim_start().len();
+            let own = raw.trim();
+            let cells = if own.starts_with('|') { own.trim_end_matches('|').trim_end() } else { own };
+            let (range, end) = (begin..begin + own.len(), begin + cells.len());
+            self.claims.push(Claim { text, notes, range, end });
         }
     }
+}
+
+/// `text` without marks of footnotes.
+pub(crate) fn without_marks(text: &str) -> String {
+    let parts = text.split("[^").enumerate().map(|(at, part)| match at {
+        0 => part.to_owned(),
+        _ => {
+            let part = format!("[^{part}");
+            footnote_mark(&part).map_or_else(|| part.clone(), |mark| part[mark.len()..].to_owned())
+        }
+    });
+    parts.collect()
 }
 
 /// The characters of `raw`, which begins at `start` of the text, that are outside of `marks`, which are in order.

@@ -13,8 +13,8 @@ use tree_agent_contract::role::{
     EarlierCall, RoleError, RoleErrorKind, RoleUpdate, ScratchpadDelta, ToolCallKept,
 };
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Allowance, Timestamp, limits};
-use tree_agent_tools::{ToolError, ToolOutput, ToolSet, ToolStart};
+use tree_agent_contract::{Allowance, DocumentId, Timestamp, limits};
+use tree_agent_tools::{LIST_DOCUMENTS, ToolError, ToolOutput, ToolSet, ToolStart};
 
 pub(crate) use updates::Updates;
 
@@ -37,6 +37,8 @@ pub struct RoleIo {
     /// What earlier attempts at the call have written.
     written: Mutex<Vec<EarlierCall>>,
     language: String,
+    /// The documents that the model has seen text of, in order.
+    seen: Mutex<Vec<DocumentId>>,
 }
 
 impl RoleIo {
@@ -58,6 +60,7 @@ impl RoleIo {
                 cost_micros: AtomicU64::new(0),
                 written: Mutex::default(),
                 language: String::new(),
+                seen: Mutex::default(),
             },
             receiver,
         )
@@ -80,6 +83,20 @@ impl RoleIo {
     /// The code of the language of the run; empty if nobody knows.
     pub(crate) fn language(&self) -> &str {
         &self.language
+    }
+
+    /// The documents that the model has seen text of: in its prompt, or in the answer of a tool.
+    pub(crate) fn seen(&self) -> Vec<DocumentId> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_seen(&self, ids: impl IntoIterator<Item = DocumentId>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            if !seen.contains(&id) {
+                seen.push(id);
+            }
+        }
     }
 
     /// The call that an earlier attempt has made to the same tool with the same arguments. Each counts once.
@@ -129,6 +146,7 @@ impl RoleIo {
     pub async fn usage(&self, usage: UsageRecorded, prompt: Option<String>) {
         self.tokens.fetch_add(usage.input_tokens.saturating_add(usage.output_tokens), Ordering::Relaxed);
         self.cost_micros.fetch_add(usage.cost_micros, Ordering::Relaxed);
+        self.note_seen(usage.documents.iter().map(|shown| shown.document_id));
         self.send(RoleUpdate::Usage { usage, prompt }).await;
     }
 
@@ -218,6 +236,9 @@ impl RoleIo {
     async fn report(&self, call: &CallName, output: ToolOutput, origin: Origin) -> ToolAnswer {
         let result = call.result(Ok(&output));
         let ToolOutput { value, kept: document, answer, .. } = output;
+        if call.tool != LIST_DOCUMENTS {
+            self.note_seen(named(&value));
+        }
         self.send(match document.is_some() || answer.is_some() {
             true => RoleUpdate::ToolCallKept(Box::new(ToolCallKept { result, document, answer })),
             false => RoleUpdate::ToolCallResult(result),
@@ -294,6 +315,18 @@ impl CallName {
             completed_at: Some(now()),
             ..ToolCallResult::default()
         }
+    }
+}
+
+/// The documents that an answer of a tool names.
+fn named(value: &Value) -> Vec<DocumentId> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(named).collect(),
+        Value::Object(map) => {
+            let own = map.get("documentId").and_then(Value::as_str).and_then(|id| id.parse().ok());
+            own.into_iter().chain(map.values().flat_map(named)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ mod catalogue;
 mod cite;
 mod claims;
 mod config;
+mod footnotes;
 mod io;
 mod llm;
 mod offline;
@@ -39,8 +40,9 @@ pub use service::{ServiceConfig, ServiceError};
 /// is checked against the contract by the caller.
 #[async_trait]
 pub trait RoleModel: Send + Sync {
-    /// True if its documents are meant to cite their sources. The statements of the root's that cite nothing are then
-    /// counted.
+    /// True if it writes in its own words and is meant to cite its sources. The role service then looks for the sources
+    /// of statements without one, compares statements with their quotes, and counts those of the root that cite
+    /// nothing.
     fn cites(&self) -> bool {
         false
     }

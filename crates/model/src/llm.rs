@@ -3,7 +3,7 @@
 //! A call assembles its prompt within a budget of tokens (`context`, `prompt`, `material`) and asks a provider
 //! through its gate (`provider`, `gate`). It runs the tools that the model calls (`toolbox`), reads the answer, has
 //! it repaired if needed (`json`, `reply`, `ask`), asks for the texts of documents (`delivery`), checks what they cite
-//! (`footnotes`, `citing`), and reports its cost (`prices`). Text is shown while it is generated (`stream`).
+//! (`citing`), and reports its cost (`prices`). Text is shown while it is generated (`stream`).
 
 mod ask;
 mod call_cost;
@@ -14,7 +14,6 @@ mod context;
 mod delivery;
 mod effort;
 mod failure;
-mod footnotes;
 mod fork;
 mod gate;
 mod history;

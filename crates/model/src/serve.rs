@@ -209,6 +209,9 @@ impl RoleServer {
             // What it cites is within the limits of the contract now.
             let artifacts = I::artifacts(&mut output);
             cite::check(artifacts, &io).await?;
+            if model.cites() {
+                cite::support(artifacts, &io).await;
+            }
             if is_root && model.cites() {
                 let counts = cite::count(artifacts);
                 if let Some(assessment) = I::assessment(&mut output) {

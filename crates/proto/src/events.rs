@@ -5,8 +5,8 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Passage, SubtreeBudget,
-    Verdict, Verification,
+    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Origin, Passage,
+    SubtreeBudget, Support, Verdict, Verification,
 };
 
 use crate::v1 as pb;
@@ -41,9 +41,13 @@ wire_message! {
     Verification => Verification { summary, criteria, doubts, not_checked }
     CriterionCheck => CriterionCheck { criterion, met, note }
     Doubt => Doubt { claim, reason }
-    Citation => Citation { claim, quote, document_id, verdict, passage, source_title, source_path }
+    Citation => Citation {
+        claim, quote, document_id, verdict, passage, origin, support, doubt, source_title, source_path
+    }
     Passage => Passage { offset, bytes, sha256, place, omitted, heading }
-    CitationCounts => CitationCounts { total, found, not_found, supported, doubted, not_checked, reasons }
+    CitationCounts => CitationCounts {
+        total, found, not_found, supported, contradicted, doubted, not_checked, reasons
+    }
     NodeResult => NodeResult { result [required] }
     ParentHint => ParentHint { parent_node_id, hint_type, artifact_ids, document_ids }
     NodeAggregated => NodeAggregated { child_ids, summary, success_assessment }
@@ -86,7 +90,9 @@ wire_message! {
 }
 
 wire_enum! {
-    Verdict => pb::Verdict { Verified, NoSource, NotFound, TooShort, NoClaim }
+    Verdict => pb::Verdict { Verified, NoSource, NotFound, TooShort, NoClaim, Doubted }
+    Origin => pb::Origin { Model, Found }
+    Support => pb::Support { Supported, Open, Computed, Language }
     ItemState => pb::ItemState { Todo, Doing, Done, Dropped }
 }
 

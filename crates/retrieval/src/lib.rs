@@ -19,6 +19,7 @@ mod lines;
 mod near;
 mod quote;
 mod rank;
+mod support;
 mod terms;
 mod visible;
 
@@ -29,4 +30,5 @@ pub use fuse::{Fused, fuse};
 pub use near::nearest;
 pub use quote::{Found, Quote, Visible};
 pub use rank::{Counts, Passage, Ranked, rank};
+pub use support::{Said, Support, sentences, support};
 pub use terms::{Clause, QUERY_CLAUSES, Query, terms};

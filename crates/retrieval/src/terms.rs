@@ -134,7 +134,7 @@ impl Query {
 }
 
 /// Whether `word`, folded, says nothing about a passage.
-fn is_stop(word: &str) -> bool {
+pub(crate) fn is_stop(word: &str) -> bool {
     STOP_WORDS.split(' ').any(|stop| stop == word)
 }
 

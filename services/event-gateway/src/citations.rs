@@ -158,7 +158,7 @@ impl All {
         let mut chain = |one: &Cited| {
             let below =
                 self.by_document.get(&one.citation.document_id).map(Vec::as_slice).unwrap_or_default();
-            if below.is_empty() || !one.citation.is_verified() {
+            if below.is_empty() || !one.citation.is_found() {
                 return Vec::new();
             }
             let (text, quote) = read(&one.citation.quote);
@@ -242,7 +242,7 @@ impl Sources<'_> {
     /// What became of each passage. Each source is read once.
     async fn states(&mut self, all: &All) -> Result<Vec<pb::SourceState>, Status> {
         let mut by_source: HashMap<DocumentId, Vec<usize>> = HashMap::new();
-        for (at, one) in all.cited.iter().enumerate().filter(|(_, one)| one.citation.is_verified()) {
+        for (at, one) in all.cited.iter().enumerate().filter(|(_, one)| one.citation.is_found()) {
             by_source.entry(one.citation.document_id).or_default().push(at);
         }
         let mut states = vec![pb::SourceState::Unspecified; all.cited.len()];

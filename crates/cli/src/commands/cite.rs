@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use tree_agent_contract::{ArtifactId, Citation, CitationCounts, DocumentId, NodeId, RunId, Verdict, limits};
+use tree_agent_contract::{
+    ArtifactId, Citation, CitationCounts, DocumentId, NodeId, Origin, RunId, Support, Verdict, limits,
+};
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
 
@@ -180,7 +182,7 @@ fn passage(out: &Output, claim: &Claim, way: &[String]) -> Result<(), CliError> 
     let sign = match (citation.verdict, claim.stale) {
         (Verdict::Verified, false) => out.palette().paint(Paint::Good, "✓"),
         (Verdict::Verified, true) => out.palette().paint(Paint::Warn, "~"),
-        (Verdict::NotFound, _) => out.palette().paint(Paint::Bad, "✗"),
+        (Verdict::NotFound | Verdict::Doubted, _) => out.palette().paint(Paint::Bad, "✗"),
         _ => out.palette().paint(Paint::Warn, "?"),
     };
     // What was removed has the name that it had.
@@ -197,10 +199,14 @@ fn passage(out: &Output, claim: &Claim, way: &[String]) -> Result<(), CliError> 
         said.extend(place.map(|place| format!(", {}", one_line(place))));
         said.push_str(if passage.omitted > 0 { ", with words left out" } else { "" });
     }
+    if citation.origin == Some(Origin::Found) {
+        said.push_str(", found afterwards");
+    }
     match (citation.verdict, claim.source) {
-        (Verdict::Verified, Some("changed")) => said.push_str(", which has changed there"),
-        (Verdict::Verified, Some("gone")) => said.push_str(", which is gone"),
-        (Verdict::Verified, _) => {}
+        (Verdict::Verified | Verdict::Doubted, Some("changed")) => said.push_str(", which has changed there"),
+        (Verdict::Verified | Verdict::Doubted, Some("gone")) => said.push_str(", which is gone"),
+        (Verdict::Verified, _) => said.push_str(citation.support.map_or("", unsupported)),
+        (Verdict::Doubted, _) => said.push_str(&format!(": doubted, {}", one_line(&citation.doubt))),
         (Verdict::NotFound, _) => said.push_str(&format!(": not found, {}", citation.reason())),
         _ => said.push_str(&format!(": not checked, {}", citation.reason())),
     }
@@ -209,6 +215,16 @@ fn passage(out: &Output, claim: &Claim, way: &[String]) -> Result<(), CliError> 
     }
     let quote = one_line(&citation.quote);
     out.line(format!("  {sign} “{quote}”{}", out.palette().paint(Paint::Dim, &said)))
+}
+
+/// What is to be known of quotes that do not support their statement.
+const fn unsupported(support: Support) -> &'static str {
+    match support {
+        Support::Supported => "",
+        Support::Open => ": says only a part of it",
+        Support::Computed => ": not checked, computed",
+        Support::Language => ": not checked, another language",
+    }
 }
 
 /// What a text says, whatever stands between its words.

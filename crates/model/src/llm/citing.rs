@@ -11,10 +11,10 @@ use tree_agent_retrieval::Quote;
 
 use super::ask::{Call, Target};
 use super::delivery::{Conversation, size_of};
-use super::footnotes::{self, Cited, Source};
 use super::prompt::{CitationsPrompt, FailedCitation};
 use super::stream::ScratchpadWriter;
 use crate::cite;
+use crate::footnotes::{self, Cited, Source};
 
 /// Citations that one request asks to be repaired.
 const REPAIRED: usize = 24;
@@ -31,7 +31,8 @@ enum Place {
 /// Reads the citations of documents from their footnotes.
 fn read(artifacts: &mut [ArtifactDraft]) -> Vec<Vec<String>> {
     let numbers = artifacts.iter_mut().map(|artifact| {
-        let Some(markdown) = &artifact.document_markdown else { return Vec::new() };
+        let Some(markdown) = &mut artifact.document_markdown else { return Vec::new() };
+        *markdown = footnotes::without_idle(markdown);
         let (numbers, citations) = footnotes::citations(markdown)
             .into_iter()
             .map(|Cited { number, citation }| (number, citation))

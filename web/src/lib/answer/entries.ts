@@ -3,7 +3,7 @@
 import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
 import { findAll, fold } from '../citations/fold';
 import type { Place } from '../citations/passage';
-import { isVerified, placeOf } from '../citations/words';
+import { isFound, placeOf } from '../citations/words';
 import type { Note } from '../markdown/notes';
 import type { Part } from '../markdown/reader.svelte';
 
@@ -69,7 +69,7 @@ export const isWhole = (chain: readonly CitedClaim[]): boolean => (chain.at(-1)?
 export function entryOf(number: number, name: string, chain: CitedClaim[], note?: Note): Entry {
   const last = chain.at(-1);
   const citation = last?.citation;
-  const holds = chain.length > 0 && isVerified(chain[0]!);
+  const holds = chain.length > 0 && isFound(chain[0]!);
   return {
     number,
     name,

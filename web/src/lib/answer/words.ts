@@ -46,6 +46,11 @@ export function checkWords(counts: Counts | undefined, verification: Verificatio
     const what = count(counts.notFound, 'statement has quotes', 'statements have quotes');
     said.push(`${what} that were not found in their sources; underlined in the text.`);
   }
+  const { contradicted = 0 } = counts;
+  if (contradicted > 0)
+    said.push(
+      `${count(contradicted, 'statement says', 'statements say')} something else than a quote; underlined in the text.`,
+    );
   if (counts.notChecked > 0) {
     const why = (counts.reasons ?? []).map(whyWords).join('; ');
     said.push(

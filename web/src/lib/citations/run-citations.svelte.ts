@@ -135,7 +135,7 @@ export class RunCitations {
       const { citation } = one;
       return citation === undefined || isVerified(one)
         ? []
-        : [{ claim: citation.claim, why: unverified(citation.verdict) }];
+        : [{ claim: citation.claim, why: unverified(citation) }];
     });
     for (const { claim, reason } of found?.doubts ?? [])
       doubts.push({ claim, why: `doubted by the verifier: ${reason}` });

@@ -156,6 +156,8 @@ export interface Counts {
   found: number;
   notFound: number;
   supported: number;
+  /** Absent if there is none. */
+  contradicted?: number;
   doubted: number;
   notChecked: number;
   /** Why those were not checked; absent if there is none. */

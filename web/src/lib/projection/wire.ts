@@ -135,6 +135,7 @@ export function counts(c: CitationCounts, known?: Counts): Counts {
     found: Number(c.found) + (known?.found ?? 0),
     notFound: Number(c.notFound) + (known?.notFound ?? 0),
     supported: Number(c.supported) + (known?.supported ?? 0),
+    contradicted: Number(c.contradicted) + (known?.contradicted ?? 0) || undefined,
     doubted: Number(c.doubted) + (known?.doubted ?? 0),
     notChecked: Number(c.notChecked) + (known?.notChecked ?? 0),
     reasons: reasons.length > 0 ? reasons : undefined,

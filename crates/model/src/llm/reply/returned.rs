@@ -7,7 +7,7 @@ use tree_agent_contract::role::{ArtifactDraft, CallContext, DraftType, ParentHin
 use tree_agent_contract::{Citation, HintType, ResultKind, SuccessAssessment, limits};
 
 use super::{cut, line};
-use crate::llm::footnotes::Source;
+use crate::footnotes::Source;
 
 /// Bytes of a label, with room for a number.
 const LABEL: usize = limits::LABEL_BYTES - 8;

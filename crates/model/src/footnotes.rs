@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use pulldown_cmark::{Event, Options, Parser, Tag};
 use tree_agent_contract::language::{LANGUAGES, Sentence, translate};
 use tree_agent_contract::text::{one_line, prefix};
 use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
@@ -14,14 +15,19 @@ const NOTHING: &str = "(no words are quoted)";
 
 /// The source that a footnote names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) document_id: DocumentId,
-    pub(super) quote: String,
+pub(crate) struct Source {
+    pub(crate) document_id: DocumentId,
+    pub(crate) quote: String,
 }
 
 impl Source {
+    /// A source with a quote on one line.
+    pub(crate) fn new(document_id: DocumentId, quote: &str) -> Self {
+        Self { document_id, quote: quote.to_owned() }
+    }
+
     /// Reads the text of a footnote. What names no document gets no invented one.
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let text = one_line(text);
         let text = without_remark(&text);
         let is_outside = |c: char| !c.is_ascii_alphanumeric() && c != '-';
@@ -65,7 +71,7 @@ fn remark(why: &str, language: &str) -> String {
 }
 
 /// The beginning of `text` in at most `max` bytes. It ends behind a word where it can: half a word is found nowhere.
-fn whole_words(text: &str, max: usize) -> &str {
+pub(crate) fn whole_words(text: &str, max: usize) -> &str {
     let cut = prefix(text, max);
     if text[cut.len()..].chars().next().is_none_or(char::is_whitespace) {
         return cut.trim_end();
@@ -75,13 +81,13 @@ fn whole_words(text: &str, max: usize) -> &str {
 }
 
 /// A citation and the footnote that it comes from.
-pub(super) struct Cited {
-    pub(super) number: String,
-    pub(super) citation: Citation,
+pub(crate) struct Cited {
+    pub(crate) number: String,
+    pub(crate) citation: Citation,
 }
 
 /// The citations of a document, in the order of its sentences.
-pub(super) fn citations(markdown: &str) -> Vec<Cited> {
+pub(crate) fn citations(markdown: &str) -> Vec<Cited> {
     let read = Claims::of(markdown);
     let mut sources: BTreeMap<&str, Source> = BTreeMap::new();
     for note in &read.footnotes {
@@ -109,14 +115,73 @@ pub(super) fn citations(markdown: &str) -> Vec<Cited> {
     cited
 }
 
+/// The document without footnotes that no mark refers to, which small models write.
+pub(crate) fn without_idle(markdown: &str) -> String {
+    let events = || Parser::new_ext(markdown, Options::ENABLE_FOOTNOTES).into_offset_iter();
+    let marks: BTreeSet<String> = events()
+        .filter_map(|(event, _)| match event {
+            Event::FootnoteReference(label) => Some(label.to_string()),
+            _ => None,
+        })
+        .collect();
+    let (mut text, mut at) = (String::with_capacity(markdown.len()), 0);
+    for (event, range) in events() {
+        if let Event::Start(Tag::FootnoteDefinition(label)) = event
+            && !marks.contains(&*label)
+            && range.start >= at
+        {
+            text.push_str(&markdown[at..range.start]);
+            at = range.end;
+        }
+    }
+    text.push_str(&markdown[at..]);
+    text
+}
+
 /// The document with other sources in these footnotes. Footnotes that are missing are added.
-pub(super) fn with_sources(markdown: &str, sources: &BTreeMap<String, Source>) -> String {
+pub(crate) fn with_sources(markdown: &str, sources: &BTreeMap<String, Source>) -> String {
     with_lines(markdown, |number, _| sources.get(number).map(|source| source.line(number)), sources.keys())
+}
+
+/// The document with more footnotes behind its statements. `added`: the byte of the text at which the mark stands, in
+/// order, and the source. None if it would be too long.
+pub(crate) fn with_more(markdown: &str, added: &[(usize, Source)], language: &str) -> Option<String> {
+    let mut next = Claims::of(markdown).highest_note();
+    let (mut text, mut at) = (String::with_capacity(markdown.len()), 0);
+    let mut lines: Vec<(&Source, String)> = Vec::new();
+    for (end, source) in added {
+        let number = match lines.iter().find(|(known, _)| *known == source) {
+            Some((_, number)) => number.clone(),
+            None => {
+                next += 1;
+                lines.push((source, next.to_string()));
+                next.to_string()
+            }
+        };
+        text.push_str(markdown.get(at..*end)?);
+        text.push_str(&format!("[^{number}]"));
+        at = *end;
+    }
+    text.push_str(markdown.get(at..)?);
+    let found = Sentence::FoundAfterwards.of(language, &[]);
+    let lines: Vec<String> =
+        lines.iter().map(|(source, number)| format!("{} {found}", source.line(number))).collect();
+    let text = format!("{}\n\n{}\n", text.trim_end(), lines.join("\n"));
+    (text.len() <= limits::DOCUMENT_BYTES).then_some(text)
+}
+
+/// The document in which footnotes say what else their quotes say. `doubts`: by the number of the footnote.
+pub(crate) fn with_doubts(markdown: &str, doubts: &BTreeMap<String, String>, language: &str) -> String {
+    let line = |number: &str, known: &str| {
+        let doubt = Sentence::DoubtedNote.of(language, &[doubts.get(number)?]);
+        Some(if known.ends_with(&doubt) { known.to_owned() } else { format!("{known} {doubt}") })
+    };
+    with_lines(markdown, line, std::iter::empty())
 }
 
 /// The document in which footnotes say why none of their citations holds, in the language of the run. `verdicts`: the
 /// reason, by the number of the footnote.
-pub(super) fn with_verdicts(
+pub(crate) fn with_verdicts(
     markdown: &str,
     verdicts: &BTreeMap<String, &'static str>,
     language: &str,

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+
+use tree_agent_contract::event::{PromptDocument, UsageRecorded};
+use tree_agent_contract::{RunContext, RunId, Scope};
+use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
+
+use super::*;
+use crate::cite;
+
+const HARBOURS: &str = "# Harbours\n\nThe north harbour stays open in a storm; its crane\nstops at force 8. \
+                        It was opened in 1931.\n\n## South\n\nThe south harbour is closed in a storm.\n\n\
+                        | pier | length |\n| --- | --- |\n| east pier | 120 m |\n";
+const RUN: RunId = RunId(uuid::Uuid::from_u128(1));
+
+/// The answer `text` after it was checked, when the call has seen the document at `seen` of two.
+async fn checked(text: &str, seen: Option<usize>) -> (ArtifactDraft, [DocumentId; 2]) {
+    let documents = MemoryDocuments::default();
+    let project = documents.add_project("sea");
+    let ids = [
+        documents.add_source(project, "harbours.md", HARBOURS),
+        documents.add_source(project, "tides.md", "# Tides\n\nThe tide turns twice a day in Avon.\n"),
+    ];
+    let own = DocumentId::derive(&[b"own"]);
+    documents.add_artifact(
+        RUN,
+        own,
+        "Child",
+        "The lamp of the pier is green. The buoy is red.[^1]\n\n[^1]: x \"y\"\n",
+    );
+    let context = RunContext { scope: Scope::Project, project_ids: vec![project] };
+    let tools = ToolRegistry::new(Arc::new(documents));
+    let (io, _updates) = RoleIo::new(tools.tool_set(Caller::new(RUN, context)), "execute");
+    let shown = |id| PromptDocument { document_id: id, offset: 0, bytes: 9, size: 9 };
+    let usage = UsageRecorded {
+        model: "m".into(),
+        input_tokens: 1,
+        output_tokens: 1,
+        cached_tokens: 0,
+        cache_write_tokens: 0,
+        cost_micros: 0,
+        duration_ms: 1,
+        purpose: "execute".into(),
+        documents: seen.map(|at| ids[at]).into_iter().chain([own]).map(shown).collect(),
+        prompt: None,
+    };
+    io.usage(usage, None).await;
+    let mut drafts = [ArtifactDraft::document("answer", "Answer", text)];
+    cite::check(&mut drafts, &io).await.unwrap();
+    cite::support(&mut drafts, &io).await;
+    let [draft] = drafts;
+    (draft, ids)
+}
+
+#[tokio::test]
+async fn a_statement_without_a_source_gets_the_sentences_that_carry_it() {
+    let text = "# Answer\n\nThe south harbour is closed in a storm. The north harbour stays open, but its crane stops \
+                at force 8.\n\n- The tide turns twice a day.\n- Nobody knows the harbour master.\n\n\
+                | pier | m |\n| --- | --- |\n| east pier | 120 m |\n";
+    // Seen or searched for: the same sources.
+    for seen in [Some(0), Some(1), None] {
+        let (draft, [harbours, tides]) = checked(text, seen).await;
+        let shown: Vec<_> = draft
+            .citations
+            .iter()
+            .map(|one| (one.document_id, one.quote.as_str(), one.verdict, one.origin, one.support))
+            .collect();
+        let of = |id, quote| (id, quote, Verdict::Verified, Some(Origin::Found), Some(Support::Supported));
+        assert_eq!(
+            shown,
+            [
+                of(harbours, "The south harbour is closed in a storm."),
+                of(harbours, "The north harbour stays open in a storm; its crane stops at force 8."),
+                of(tides, "The tide turns twice a day in Avon."),
+                of(harbours, "| east pier | 120 m |"),
+            ]
+        );
+        let markdown = draft.document_markdown.unwrap();
+        for part in [
+            "closed in a storm.[^1] The north",
+            "at force 8.[^2]\n",
+            "twice a day.[^3]\n- Nobody knows the harbour master.\n",
+            "| east pier | 120 m[^4] |\n",
+        ] {
+            assert!(markdown.contains(part), "{markdown}");
+        }
+        let note = format!("[^3]: {tides} \"The tide turns twice a day in Avon.\" (found afterwards)\n");
+        assert!(markdown.contains(&note), "{markdown}");
+        // What the page reads from the text is what is logged.
+        let read: Vec<_> = footnotes::citations(&markdown).into_iter().map(|one| one.citation).collect();
+        assert!(read.iter().zip(&draft.citations).all(|(a, b)| (&a.claim, &a.quote) == (&b.claim, &b.quote)));
+    }
+}
+
+#[tokio::test]
+async fn what_the_sources_contradict_is_doubted_and_what_a_role_says_alone_is_no_source() {
+    let text =
+        "The north harbour was opened in 1957.\n\nThe lamp of the pier is green.\n\nThe buoy is red.\n";
+    let (draft, _) = checked(text, Some(0)).await;
+    let [doubted, buoy] = &draft.citations[..] else { panic!("{:?}", draft.citations) };
+    assert_eq!(doubted.verdict, Verdict::Doubted, "{doubted:?}");
+    assert_eq!(doubted.doubt, "the quote says 1931, the statement 1957");
+    assert_eq!(buoy.quote, "The buoy is red.");
+    let markdown = draft.document_markdown.unwrap();
+    assert!(markdown.contains("(doubted: the quote says 1931, the statement 1957)\n"), "{markdown}");
+}
