@@ -138,6 +138,12 @@ sentences! {
     SaysElse { en: "the quote says something else", de: "das Zitat sagt etwas anderes" }
     /// The same. Filled with what the quote says, and what the statement says.
     SaysOther { en: "the quote says {}, the statement {}", de: "das Zitat sagt {}, die Aussage {}" }
+    /// Heading of the sources that disagree.
+    Disagree { en: "Sources disagree", de: "Quellen widersprechen sich" }
+    /// Behind two that disagree.
+    NewerFirst { en: "The newer source comes first.", de: "Die neuere Quelle steht zuerst." }
+    /// The same.
+    NoneNewer { en: "Nothing says which is newer.", de: "Welche neuer ist, steht nirgends." }
     /// In a footnote whose quote says something else. Filled with what.
     DoubtedNote { en: "(doubted: {})", de: "(bezweifelt: {})" }
     /// An answer of which a quote says something else.

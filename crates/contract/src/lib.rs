@@ -13,6 +13,7 @@ pub mod code;
 pub mod command;
 pub mod context;
 pub mod diff;
+mod disagreement;
 pub mod document;
 pub mod error;
 pub mod estimate;
@@ -42,6 +43,7 @@ pub use budget::{Allowance, BudgetLeft, Budgets, SubtreeBudget};
 pub use citation::{Citation, CitationCounts, Origin, Passage, Support, Verdict};
 pub use command::{BudgetChange, Command, Preview, Refusal, RefusalKind, Reply};
 pub use context::{RunContext, Scope};
+pub use disagreement::{Disagreement, Side};
 pub use document::{
     Document, DocumentImport, DocumentKind, DocumentOp, DocumentProps, DocumentSummary, SearchHit,
     SearchResults, WordCount,

@@ -30,6 +30,8 @@ pub const FINDINGS: usize = 64;
 pub const LABEL_BYTES: usize = 256;
 /// Citations of one artifact.
 pub const CITATIONS: usize = 128;
+/// Pairs of sources that disagree, in one artifact.
+pub const DISAGREEMENTS: usize = 8;
 /// The claim of a citation, in bytes.
 pub const CLAIM_BYTES: usize = 2 * 1024;
 /// The quote of a citation, in bytes.

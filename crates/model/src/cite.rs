@@ -1,6 +1,7 @@
 //! Checks the citations of an answer before it leaves the role service.
 
 mod compare;
+pub(crate) mod disagree;
 mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,17 +63,27 @@ pub(crate) async fn check(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resul
             tokio::task::yield_now().await;
         }
     }
-    Ok(())
+    disagree::settle(artifacts, io).await
+}
+
+/// Writes what else is known of them into documents: sources that disagree. `count` comes before, because this is no
+/// statement of theirs.
+pub(crate) fn tell(artifacts: &mut [ArtifactDraft], language: &str) {
+    artifacts.iter_mut().for_each(|artifact| disagree::tell(artifact, language));
 }
 
 /// Looks for the sources of statements that have none, and compares all statements with their quotes. `check` comes
 /// before.
-pub(crate) async fn support(artifacts: &mut [ArtifactDraft], io: &RoleIo) {
-    for artifact in artifacts {
+///
+/// # Errors
+/// If a source cannot be read now.
+pub(crate) async fn support(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Result<(), RoleError> {
+    for artifact in artifacts.iter_mut() {
         compare::compare(artifact, io.language()).await;
         find::find(artifact, io).await;
         compare::compare(artifact, io.language()).await;
     }
+    disagree::settle(artifacts, io).await
 }
 
 /// Counts the statements of documents, also those that cite nothing; returns those of the one to read first. `check`

@@ -210,7 +210,7 @@ impl RoleServer {
             let artifacts = I::artifacts(&mut output);
             cite::check(artifacts, &io).await?;
             if model.cites() {
-                cite::support(artifacts, &io).await;
+                cite::support(artifacts, &io).await?;
             }
             if is_root && model.cites() {
                 let counts = cite::count(artifacts);
@@ -218,6 +218,7 @@ impl RoleServer {
                     cite::qualify(assessment, &counts, io.language());
                 }
             }
+            cite::tell(I::artifacts(&mut output), io.language());
             Ok(output.to_wire())
         };
         Ok(Response::new(CallStream {

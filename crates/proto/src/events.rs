@@ -5,8 +5,8 @@ use tree_agent_contract::error::FieldError;
 use tree_agent_contract::event::*;
 use tree_agent_contract::homework::{BranchNote, ItemState, PlanItem};
 use tree_agent_contract::{
-    Citation, CitationCounts, CriterionCheck, DocumentImport, Doubt, Event, KeptText, Origin, Passage,
-    SubtreeBudget, Support, Verdict, Verification,
+    Citation, CitationCounts, CriterionCheck, Disagreement, DocumentImport, Doubt, Event, KeptText, Origin,
+    Passage, Side, SubtreeBudget, Support, Verdict, Verification,
 };
 
 use crate::v1 as pb;
@@ -35,7 +35,9 @@ wire_message! {
     ArtifactCreated => ArtifactCreated {
         artifact_id, artifact_type, document_id, label, title, json_payload, is_primary, snippet,
     }
-    ArtifactCited => ArtifactCited { artifact_id, citations, counts [required] }
+    ArtifactCited => ArtifactCited { artifact_id, citations, counts [required], disagreements }
+    Disagreement => Disagreement { sides }
+    Side => DisagreementSide { value, quote, document_id, passage, source_title, source_path, dated }
     AnswerVerified => AnswerVerified { verification [required], replan_reason }
     ReviewRequested => ReviewRequested { review [required] }
     Verification => Verification { summary, criteria, doubts, not_checked }

@@ -59,7 +59,7 @@ wire_message! {
     ExecutorOutput => ExecutorOutput { actions, artifacts, result [required], scratchpad [required] }
     Action => Action { kind, note, tool_name, tool_args }
     ArtifactDraft => ArtifactDraft {
-        r#type, label, title, document_markdown, json_payload, is_primary, citations, uncited,
+        r#type, label, title, document_markdown, json_payload, is_primary, citations, uncited, disagreements,
     }
     ParentHintDraft => ParentHintDraft { hint_type, artifact_labels }
     ResultDraft => ResultDraft {

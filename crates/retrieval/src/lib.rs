@@ -30,5 +30,5 @@ pub use fuse::{Fused, fuse};
 pub use near::nearest;
 pub use quote::{Found, Quote, Visible};
 pub use rank::{Counts, Passage, Ranked, rank};
-pub use support::{Said, Support, sentences, support};
+pub use support::{Said, Support, Told, differ, sentences, support};
 pub use terms::{Clause, QUERY_CLAUSES, Query, terms};

@@ -18,6 +18,12 @@ const SUPPORTED: usize = 65;
 const CLOSE: usize = 70;
 /// The same without the name, of a statement that names somebody or something else.
 const RENAMED: usize = 85;
+/// Of 100 words of two sentences that disagree, as many of one stand in the other at the least.
+const ALIKE: usize = 80;
+/// The same of the other one, which may say more.
+const SAID_MORE: usize = 50;
+/// Words that both of them have at the least.
+const SHARED: usize = 2;
 /// Words with which a statement says that it was computed.
 const COMPUTED: &str = "total sum altogether combined average mean difference ratio share twice double doubled half \
     halved triple tripled increase increased decrease decreased growth gap sums totals averages times insgesamt summe \
@@ -67,9 +73,13 @@ pub fn support(statement: &Said, quotes: &[&Said], context: &Said) -> Support {
         let mut foreign = others.into_iter().filter(|name| !statement.words.contains(*name));
         let rest = statement.share(|word| word == missing || told.contains(word));
         return match (foreign.next(), foreign.next()) {
-            (Some(other), None) if rest >= RENAMED => {
-                Support::Contradicted { quote: other.clone(), statement: missing.clone() }
-            }
+            (Some(other), None) if rest >= RENAMED => Support::Contradicted {
+                quote: quotes
+                    .iter()
+                    .find(|said| said.names.contains(other))
+                    .map_or_else(|| other.clone(), |said| said.written(other)),
+                statement: statement.written(missing),
+            },
             _ => Support::Open,
         };
     }
@@ -79,6 +89,67 @@ pub fn support(statement: &Said, quotes: &[&Said], context: &Said) -> Support {
         return Support::Open;
     }
     denial(statement, quotes, share).unwrap_or(Support::Supported)
+}
+
+/// A sentence of a source, and what it is about, such as the headings above it and the title.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The sentence.
+    pub said: &'a Said,
+    /// What it is about.
+    pub context: &'a Said,
+}
+
+impl Told<'_> {
+    fn tells(&self, word: &str) -> bool {
+        self.said.words.contains(word) || self.context.words.contains(word)
+    }
+}
+
+/// What two sentences of different sources say of the same thing, if that differs in one value: a number, a name, or yes
+/// and no.
+pub fn differ(a: Told<'_>, b: Told<'_>) -> Option<[String; 2]> {
+    let shared = a.said.words().iter().filter(|word| b.said.words.contains(*word)).count();
+    let alike = |one: Told<'_>, other: Told<'_>, but: Option<&String>| {
+        one.said.share(|word| but.is_some_and(|but| but == word) || other.tells(word))
+    };
+    let mut others: Vec<_> = b.said.numbers.iter().collect();
+    let mut own = Vec::new();
+    for number in &a.said.numbers {
+        let of = others.iter().position(|other| number.follows_from(other) || other.follows_from(number));
+        match of {
+            Some(at) => drop(others.swap_remove(at)),
+            None => own.push(number),
+        }
+    }
+    if shared < SHARED || a.said.codes != b.said.codes {
+        return None;
+    }
+    let lacks = |one: Told<'_>, other: Told<'_>| -> Vec<String> {
+        one.said.names.iter().filter(|name| !other.tells(name)).cloned().collect()
+    };
+    let (names, other_names) = (lacks(a, b), lacks(b, a));
+    let is_same = |one: Option<&String>, other: Option<&String>| {
+        let (one, other) = (alike(a, b, one), alike(b, a, other));
+        one.max(other) >= ALIKE && one.min(other) >= SAID_MORE
+    };
+    match (&own[..], &others[..], &names[..], &other_names[..]) {
+        ([one], [other], [], []) if one.is_of_the_same(other) && is_same(None, None) => {
+            Some([one.text.clone(), other.text.clone()])
+        }
+        ([], [], [one], [other]) if shared > SHARED && is_same(Some(one), Some(other)) => {
+            Some([a.said.written(one), b.said.written(other)])
+        }
+        ([], [], [], []) if is_same(None, None) => {
+            let denies = |one: &Said, other: &Said| {
+                let denial =
+                    one.denials.iter().find(|denial| !denial.is_in(other) && denial.is_about(other))?;
+                Some([denial.text.clone(), denial.word.clone()])
+            };
+            denies(a.said, b.said).or_else(|| denies(b.said, a.said).map(|[text, word]| [word, text]))
+        }
+        _ => None,
+    }
 }
 
 /// What quotes say if they lack a number of the statement. Each of theirs is used once.

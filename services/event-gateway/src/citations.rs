@@ -6,7 +6,7 @@ use prost::Message;
 use tonic::{Code, Status};
 use tree_agent_contract::graph::GraphNode;
 use tree_agent_contract::{
-    ArtifactId, Citation, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
+    ArtifactId, Citation, Disagreement, Document, DocumentId, EventBody, NodeId, Passage, RunId, limits,
 };
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_retrieval::{Quote, Visible};
@@ -38,6 +38,8 @@ struct All {
     by_document: HashMap<DocumentId, Vec<usize>>,
     /// The documents of all artifacts, cited ones or not.
     own: HashSet<DocumentId>,
+    /// Sources that disagree, by the artifact that says so.
+    disagreements: HashMap<ArtifactId, Vec<Disagreement>>,
 }
 
 /// A page of the citations of a run.
@@ -71,8 +73,10 @@ pub(crate) async fn page(
     let mut answer = pb::ListCitationsResponse { seq, ..Default::default() };
     let shown = |one: &Cited| node.is_none_or(|node| node == one.node);
     let counted = nodes.iter().find(|of| node.is_none_or(|node| node == of.id));
-    let counts = counted.and_then(|of| {
-        let first = of.artifacts.iter().rfind(|one| one.is_primary)?;
+    let first = counted.and_then(|of| of.artifacts.iter().rfind(|one| one.is_primary));
+    let told = first.and_then(|first| all.disagreements.get(&first.artifact_id));
+    answer.disagreements = told.cloned().unwrap_or_default().to_wire();
+    let counts = counted.zip(first).and_then(|(of, first)| {
         let cited = all.cited.iter().filter(|one| one.artifact == first.artifact_id);
         let cited: Vec<Citation> = cited.map(|one| one.citation.clone()).collect();
         Some(first.citations.as_ref()?.after(&cited, of.verification.as_deref()))
@@ -120,6 +124,7 @@ impl All {
     async fn of(store: &dyn Store, run: RunId, nodes: &[GraphNode], to: u64) -> Result<Self, Status> {
         let is_cited = nodes.iter().flat_map(|node| &node.artifacts).any(|one| one.citations.is_some());
         let mut found: HashMap<ArtifactId, Vec<Citation>> = HashMap::new();
+        let mut disagreements: HashMap<ArtifactId, Vec<Disagreement>> = HashMap::new();
         let mut seq = 0;
         while is_cited && seq < to {
             let events = store.read(run, seq, EVENTS.min((to - seq) as usize)).await;
@@ -129,10 +134,12 @@ impl All {
             for event in events {
                 if let EventBody::ArtifactCited(e) = event.body {
                     found.entry(e.artifact_id).or_default().extend(e.citations);
+                    disagreements.entry(e.artifact_id).or_default().extend(e.disagreements);
                 }
             }
         }
-        let mut all = Self { cited: Vec::new(), by_document: HashMap::new(), own: HashSet::new() };
+        let (cited, by_document, own) = Default::default();
+        let mut all = Self { cited, by_document, own, disagreements };
         for node in nodes {
             for artifact in &node.artifacts {
                 all.own.extend(artifact.document_id);

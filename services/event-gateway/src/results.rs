@@ -54,7 +54,8 @@ pub(crate) async fn result(store: &dyn Store, run: RunSummary) -> Result<pb::Get
         response.document_id = Some(document.id.to_wire());
         (response.title, response.text) = (document.title, document.body);
     }
-    if let Some(ArtifactCited { citations, counts, .. }) = cited {
+    if let Some(ArtifactCited { citations, counts, disagreements, .. }) = cited {
+        response.disagreements = disagreements.to_wire();
         let counts = counts.after(&citations, verification.as_ref());
         if !response.text.is_empty() && !result.is_not_found() {
             response.text.insert_str(0, &format!("*{}*\n\n", counts.in_language(&run.spec.language)));

@@ -6,7 +6,8 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use tree_agent_contract::{
-    ArtifactId, Citation, CitationCounts, DocumentId, NodeId, Origin, RunId, Support, Verdict, limits,
+    ArtifactId, Citation, CitationCounts, Disagreement, DocumentId, NodeId, Origin, RunId, Support, Verdict,
+    limits,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -36,6 +37,9 @@ pub(crate) struct Cite {
     /// Only those that do not hold
     #[arg(long)]
     unverified: bool,
+    /// The sources that disagree, with what each says, in place of the citations
+    #[arg(long, conflicts_with = "unverified")]
+    disagreements: bool,
     #[command(flatten)]
     pub(crate) kept: KeptArgs,
 }
@@ -75,6 +79,7 @@ struct Claims {
     counts: CitationCounts,
     not_verified: Option<String>,
     redo: Vec<NodeId>,
+    disagreements: Vec<Disagreement>,
 }
 
 impl Cite {
@@ -87,6 +92,9 @@ impl Cite {
         };
         // The chain of a claim leads to other nodes.
         let all = fetch(&client, run, node, false).await?;
+        if self.disagreements {
+            return disagreements(&context.out, &all.disagreements);
+        }
         let is_shown = |claim: &&Claim| {
             node.is_none_or(|node| claim.node_id == node)
                 && !(self.unverified && claim.citation.is_verified())
@@ -140,6 +148,32 @@ impl Stale {
         }
         Ok(if stale.is_empty() { Exit::Success } else { Exit::Unsound })
     }
+}
+
+/// Prints the sources that disagree, the newer of each pair first.
+fn disagreements(out: &Output, pairs: &[Disagreement]) -> Result<Exit, CliError> {
+    if out.is_json() {
+        let mut list = out.list();
+        pairs.iter().try_for_each(|pair| list.item(pair))?;
+        list.finish()?;
+        return Ok(Exit::Success);
+    }
+    for pair in pairs {
+        let values: Vec<String> = pair.sides.iter().map(|side| one_line(&side.value).into()).collect();
+        out.line(values.join(" or "))?;
+        for side in &pair.sides {
+            let name = if side.source_path.is_empty() { &side.source_title } else { &side.source_path };
+            let place = side.passage.as_ref().map(|passage| passage.place.as_str()).unwrap_or_default();
+            let of = [name.as_str(), place, side.dated.as_str()];
+            let of: Vec<&str> = of.into_iter().filter(|part| !part.is_empty()).collect();
+            let of = out.palette().paint(Paint::Dim, &format!(" — {}", one_line(&of.join(", "))));
+            out.line(format!("  “{}”{of}", one_line(&side.quote)))?;
+        }
+    }
+    if pairs.is_empty() {
+        out.note("no sources of the answer were found to disagree");
+    }
+    Ok(Exit::Success)
 }
 
 /// Prints each passage that the claims rest on once, with the way to it. A claim is printed if it is not the quote.
@@ -239,8 +273,8 @@ async fn fetch(
     node: Option<NodeId>,
     check_sources: bool,
 ) -> Result<Claims, CliError> {
-    let (counts, not_verified) = (CitationCounts::default(), None);
-    let mut all = Claims { claims: Vec::new(), counts, not_verified, redo: Vec::new() };
+    let (claims, counts, not_verified, redo, disagreements) = Default::default();
+    let mut all = Claims { claims, counts, not_verified, redo, disagreements };
     let mut page_token = String::new();
     loop {
         let message = pb::ListCitationsRequest {
@@ -267,6 +301,7 @@ async fn fetch(
         }
         all.counts = Wire::from_wire(page.counts.unwrap_or_default())?;
         all.not_verified = page.not_verified;
+        all.disagreements = Wire::from_wire(page.disagreements)?;
         all.redo.extend(Vec::<NodeId>::from_wire(page.redo_node_ids)?);
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -276,7 +311,9 @@ async fn fetch(
     if let Some(node) = node {
         let (run_id, node_id) = (run.to_wire(), node.to_wire());
         let message = pb::ListCitationsRequest { run_id, node_id, page_size: 1, ..Default::default() };
-        all.counts = Wire::from_wire(client.ask(message).await?.counts.unwrap_or_default())?;
+        let page = client.ask(message).await?;
+        all.counts = Wire::from_wire(page.counts.unwrap_or_default())?;
+        all.disagreements = Wire::from_wire(page.disagreements)?;
     }
     Ok(all)
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use tree_agent_contract::graph::Usage;
 use tree_agent_contract::{
-    CitationCounts, DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification,
+    CitationCounts, Disagreement, DocumentId, Outcome, RunId, RunStatus, TreeAgentResult, Verification,
 };
 use tree_agent_proto::Wire;
 use tree_agent_proto::v1 as pb;
@@ -62,6 +62,9 @@ pub(crate) struct RunResult {
     /// How many statements of the answer are supported, doubted or not checked, if they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     citations: Option<CitationCounts>,
+    /// Sources of it that disagree.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disagreements: Vec<Disagreement>,
 }
 
 impl GetResult {
@@ -164,5 +167,6 @@ pub(crate) async fn fetch(client: &Client, run: RunId) -> Result<RunResult, CliE
         models: answer.models,
         verification: Wire::from_wire(answer.verification)?,
         citations: Wire::from_wire(answer.citations)?,
+        disagreements: Wire::from_wire(answer.disagreements)?,
     })
 }

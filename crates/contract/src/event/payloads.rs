@@ -7,6 +7,7 @@ use super::PromptDocument;
 use crate::answers::KeptText;
 use crate::budget::SubtreeBudget;
 use crate::citation::{Citation, CitationCounts};
+use crate::disagreement::Disagreement;
 use crate::homework::{BranchNote, PlanItem};
 use crate::ids::{ArtifactId, DocumentId, NodeId, PlanId, StepId};
 use crate::model::Profile;
@@ -241,6 +242,9 @@ payloads! {
         citations: Vec<Citation>,
         /// How many of its statements they support.
         counts: CitationCounts,
+        /// Sources of it that disagree.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        disagreements: Vec<Disagreement>,
     }
     /// Payload of `tree.node_result`.
     NodeResult {

@@ -9,6 +9,7 @@ use serde_with_macros::skip_serializing_none;
 use super::aggregator::ChildOutcome;
 use super::{CallContext, ScratchpadDraft};
 use crate::citation::Citation;
+use crate::disagreement::Disagreement;
 use crate::error::{Checks, Invalid};
 use crate::homework::BranchTask;
 use crate::limits;
@@ -75,6 +76,9 @@ pub struct ArtifactDraft {
     pub citations: Vec<Citation>,
     /// Statements that cite nothing. The role service counts them in the answer of a model that is to cite.
     pub uncited: Option<u64>,
+    /// Sources of it that disagree.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<Disagreement>,
 }
 
 impl ArtifactDraft {
@@ -88,6 +92,7 @@ impl ArtifactDraft {
             json_payload: None,
             is_primary: true,
             citations: Vec::new(),
+            disagreements: Vec::new(),
             uncited: None,
         }
     }
@@ -211,6 +216,11 @@ pub(super) fn check_returned(artifacts: &[ArtifactDraft], result: &ResultDraft, 
         });
         let citations = artifact.citations.len() as u64;
         c.range(format_args!("{at}.citations"), citations, 0..=limits::CITATIONS as u64);
+        let pairs = artifact.disagreements.len() as u64;
+        c.range(format_args!("{at}.disagreements"), pairs, 0..=limits::DISAGREEMENTS as u64);
+        for (j, pair) in artifact.disagreements.iter().enumerate() {
+            pair.check(format_args!("{at}.disagreements[{j}]"), c);
+        }
         for (j, citation) in artifact.citations.iter().enumerate() {
             citation.check(format_args!("{at}.citations[{j}]"), c);
         }

@@ -149,7 +149,8 @@ impl Decider<'_> {
             }
             if !artifact.citations.is_empty() || artifact.uncited.is_some() {
                 let counts = CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0));
-                self.emit(at, ArtifactCited { artifact_id: id, citations: artifact.citations, counts });
+                let (citations, disagreements) = (artifact.citations, artifact.disagreements);
+                self.emit(at, ArtifactCited { artifact_id: id, citations, counts, disagreements });
             }
         }
         for (id, document_id, _) in written {

@@ -1,7 +1,7 @@
 //! Finds the sources of statements after a model has written them: a model that has to copy a quote often fails, and we
 //! need not. What the call has seen comes first, then a search in the context of the run. No model is asked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use futures::{StreamExt, stream};
@@ -13,7 +13,8 @@ use tree_agent_retrieval::{Format, Kind, Said, Support as Found, Visible, chunk,
 use tree_agent_tools::{QUERY_BYTES, SEARCH_DOCUMENTS};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::claims::{Claims, without_marks};
+use super::disagree::{self, Quoted};
+use crate::claims::{Claim, Claims, without_marks};
 use crate::footnotes::{self, Source};
 use crate::io::RoleIo;
 
@@ -45,6 +46,8 @@ struct Sentence {
     said: Said,
     /// What it is about: an index into `Library::contexts`.
     context: usize,
+    /// What it cites, if a role has written it.
+    cites: Option<(DocumentId, String)>,
 }
 
 /// The sentences in which sources are looked for.
@@ -56,8 +59,8 @@ struct Library {
     by_word: HashMap<String, Vec<usize>>,
 }
 
-/// Looks for the sources of statements of `artifact` that have none which supports them, and adds them to it. What
-/// cannot be looked up stays without.
+/// Looks for the sources of statements of `artifact` that have none which supports them, and adds them to it, and for
+/// sources that disagree. What cannot be looked up stays without.
 pub(super) async fn find(artifact: &mut ArtifactDraft, io: &RoleIo) {
     let Some(markdown) = artifact.document_markdown.clone() else { return };
     let claims = Claims::of(&markdown).claims;
@@ -73,7 +76,7 @@ pub(super) async fn find(artifact: &mut ArtifactDraft, io: &RoleIo) {
             open.push((at, text.to_owned(), claim.end));
         }
     }
-    if open.is_empty() {
+    if claims.is_empty() {
         return;
     }
     let mut library = Library::default();
@@ -82,7 +85,7 @@ pub(super) async fn find(artifact: &mut ArtifactDraft, io: &RoleIo) {
     }
     let mut found: BTreeMap<usize, (String, usize, Vec<usize>)> = BTreeMap::new();
     for round in 0..2 {
-        if round == 1 {
+        if round == 1 && !open.is_empty() {
             library.search(&open, io).await;
         }
         let mut rest = Vec::new();
@@ -96,6 +99,7 @@ pub(super) async fn find(artifact: &mut ArtifactDraft, io: &RoleIo) {
         }
         open = rest;
     }
+    artifact.disagreements = disagree::among(&library.quoted(&claims));
     library.cite(artifact, &markdown, found, io.language());
 }
 
@@ -124,6 +128,13 @@ impl Library {
         let at = self.documents.len();
         // What another role has written carries a statement only where it cites something itself.
         let is_artifact = document.path.is_empty();
+        let mut cited: HashMap<String, (DocumentId, String)> = HashMap::new();
+        if is_artifact {
+            for note in footnotes::citations(&document.body) {
+                let Citation { claim, quote, document_id, .. } = note.citation;
+                cited.entry(claim).or_insert((document_id, quote));
+            }
+        }
         let pieces = chunk(&document.path, &document.body);
         let is_markdown = Format::of(&document.path, "") == Format::Markdown;
         let mut ranges: Vec<Range<usize>> = match is_markdown {
@@ -174,7 +185,8 @@ impl Library {
                 self.by_word.entry(word.clone()).or_default().push(self.sentences.len());
             }
             let context = self.contexts.len() - 1;
-            self.sentences.push(Sentence { document: at, range, said, context });
+            let cites = cited.get(&one_line(&without_marks(text))).cloned();
+            self.sentences.push(Sentence { document: at, range, said, context, cites });
         }
         self.documents.push(document);
     }
@@ -229,6 +241,31 @@ impl Library {
             shared.into_iter().filter(|(_, n)| 100 * n >= NEAR * said.words().len()).collect();
         near.sort_by_key(|(at, n)| (std::cmp::Reverse(*n), *at));
         near.into_iter().take(COMPARED).map(|(at, _)| at).collect()
+    }
+
+    /// The sentences of sources that are near statements.
+    fn quoted(&self, claims: &[Claim]) -> Vec<Quoted> {
+        let near = claims.iter().flat_map(|claim| self.near(&Said::of(&claim.text)));
+        let mut near: Vec<usize> = near.collect();
+        let mut seen = BTreeSet::new();
+        near.retain(|at| seen.insert(*at));
+        let quoted = near.into_iter().map(|at| {
+            let Sentence { document, range, said, context, cites } = &self.sentences[at];
+            let document = &self.documents[*document];
+            let context = self.contexts[*context].clone();
+            match cites {
+                Some((document_id, quote)) => {
+                    Quoted { document_id: *document_id, said: Said::of(quote), quote: quote.clone(), context }
+                }
+                None => Quoted {
+                    document_id: document.id,
+                    quote: one_line(&without_marks(&document.body[range.clone()])),
+                    said: said.clone(),
+                    context,
+                },
+            }
+        });
+        quoted.collect()
     }
 
     /// The sentences that carry a statement: one, or up to three. What says something else carries it as well, if nothing

@@ -188,8 +188,6 @@ impl Call<'_> {
 
 #[cfg(test)]
 mod tests {
-    use tree_agent_contract::role::DraftType;
-
     use super::*;
 
     #[test]
@@ -214,16 +212,7 @@ mod tests {
         ];
         let (numbers, citations): (Vec<String>, Vec<Citation>) =
             all.into_iter().map(|(number, citation)| (number.to_owned(), citation)).unzip();
-        let drafts = [ArtifactDraft {
-            r#type: DraftType::Document,
-            label: "findings".into(),
-            title: None,
-            document_markdown: None,
-            json_payload: None,
-            is_primary: true,
-            citations,
-            uncited: None,
-        }];
+        let drafts = [ArtifactDraft { citations, ..ArtifactDraft::document("findings", "", "") }];
         let shown = |all: BTreeMap<Place, &Citation>| -> Vec<(Place, String)> {
             all.into_iter().map(|(place, citation)| (place, citation.claim.clone())).collect()
         };

@@ -9,11 +9,14 @@ use serde_json::{Map, Value};
 use tree_agent_contract::language::Sentence;
 use tree_agent_contract::role::{ArtifactDraft, ChildOutcome, ParentHintDraft, ResultDraft};
 use tree_agent_contract::text::{count, prefix};
-use tree_agent_contract::{Citation, DocumentId, HintType, ResultKind, SuccessAssessment, limits};
-use tree_agent_retrieval::Quote as Quoted;
+use tree_agent_contract::{
+    Citation, Disagreement, DocumentId, HintType, ResultKind, SuccessAssessment, limits,
+};
+use tree_agent_retrieval::Quote as Words;
 
 use super::read::Quote;
 use super::{MODEL, short};
+use crate::cite::disagree::{self, Quoted};
 
 /// Label of the JSON artifact.
 const QUOTES: &str = "quotes";
@@ -159,7 +162,7 @@ impl Answer {
             let cut = prefix(&quote.text, limits::CLAIM_BYTES - ESCAPES);
             let cut = if cut.len() < quote.text.len() { cut.rsplit_once('\n')?.0 } else { cut };
             let claim = if quote.is_verbatim { cut.to_owned() } else { without_notes(cut) };
-            let tells = Quoted::of(&claim).letters() >= limits::QUOTE_CHARS;
+            let tells = Words::of(&claim).letters() >= limits::QUOTE_CHARS;
             // The document of a child says it as this one does.
             let (id, words) = match self.held.get(at) {
                 Some(document) => (*document, claim.clone()),
@@ -168,6 +171,17 @@ impl Answer {
             (tells && claim.len() <= limits::CLAIM_BYTES).then(|| Citation::unchecked(claim, words, id))
         };
         self.quotes.iter().enumerate().filter_map(of).take(limits::CITATIONS).collect()
+    }
+
+    /// What the quotations say differently of the same.
+    fn disagreements(&self) -> Vec<Disagreement> {
+        if self.missing.is_some() {
+            return Vec::new();
+        }
+        let quoted = self.quotes.iter().filter(|quote| !quote.is_verbatim).flat_map(|quote| {
+            Quoted::all(quote.document_id, &quote.text, &format!("{}\n{}", quote.headings, quote.table_head))
+        });
+        disagree::among(&quoted.collect::<Vec<_>>())
     }
 
     /// The artifacts and the result of the node, whose document is called `label`. It is met if something was found
@@ -184,8 +198,9 @@ impl Answer {
             _ => Map::new(),
         };
         let markdown = self.markdown(&title);
-        let citations = self.citations();
-        let document = ArtifactDraft { citations, ..ArtifactDraft::document(label, title, markdown) };
+        let (citations, disagreements) = (self.citations(), self.disagreements());
+        let document =
+            ArtifactDraft { citations, disagreements, ..ArtifactDraft::document(label, title, markdown) };
         let json = ArtifactDraft::json(QUOTES, payload);
         let notes: Vec<String> = self.not_found().into_iter().chain(self.gaps.iter().cloned()).collect();
         let met = self.not_found().is_none() && complete;

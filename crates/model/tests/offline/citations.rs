@@ -86,3 +86,19 @@ async fn every_quotation_is_cited_and_every_citation_holds() {
     }
     assert!(all > 30, "{all}");
 }
+
+#[tokio::test]
+async fn sources_that_disagree_are_told_with_both_sentences() {
+    let mut runner = Runner::new("When was the beacon of Lund lit, and how tall is it?", 1);
+    runner.cited = Some(Mutex::default());
+    runner.add("beacon-2019.md", "# The beacon\n\nThe beacon of Lund was lit in 1931. It is 30 m tall.\n");
+    runner
+        .add("beacon-2024.md", "# The beacon of Lund\n\nThe beacon of Lund was lit in 1957. It is white.\n");
+    runner.run().await;
+    let told = "## Sources disagree\n\n- **1957 / 1931**: “The beacon of Lund was lit in 1957.” (beacon-2024.md, 2024) – \
+                “The beacon of Lund was lit in 1931.” (beacon-2019.md, 2019). The newer source comes first.\n\n[^1]: ";
+    let cited = runner.cited.as_ref().unwrap().lock().unwrap();
+    let with: Vec<&String> =
+        cited.values().map(|(text, _)| text).filter(|text| text.contains(told)).collect();
+    assert_eq!(with.len(), 1, "the answer alone says so: {:?}", cited.values());
+}

@@ -52,6 +52,8 @@ pub struct Said {
     /// Words of letters and digits, such as `u8`.
     pub(super) codes: Vec<String>,
     pub(super) names: Vec<String>,
+    /// As they are written.
+    written: Vec<(String, String)>,
     /// The word that it begins with, if that matters.
     pub(super) first: Option<String>,
     pub(super) denials: Vec<Denial>,
@@ -133,7 +135,9 @@ impl Said {
                 || word.before.contains(['.', '!', '?', ':', '\n', '“', '"', '|'])
                 || word.before.trim() == "-";
             if has_inner_capital(word.text) || is_capital(word.text) && !begins {
-                said.names.extend(terms(word.text));
+                let own = terms(word.text);
+                said.written.extend(own.iter().map(|name| (name.clone(), word.text.to_owned())));
+                said.names.extend(own);
             } else if at == 1 && is_capital(word.text) && !is_stop(&lower) && !is_in(JOINTS, &lower) {
                 said.first = terms(word.text).into_iter().next();
             }
@@ -145,6 +149,12 @@ impl Said {
     pub fn share(&self, is_told: impl Fn(&str) -> bool) -> usize {
         let told = self.matter.iter().filter(|word| is_told(word)).count();
         if self.matter.is_empty() { 0 } else { 100 * told / self.matter.len() }
+    }
+
+    /// A name as it is written.
+    pub(super) fn written(&self, name: &str) -> String {
+        let known = self.written.iter().find(|(known, _)| known == name);
+        known.map_or(name, |(_, written)| written).to_owned()
     }
 
     /// The words that matter.

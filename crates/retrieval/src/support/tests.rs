@@ -79,7 +79,67 @@ fn what_is_about_something_else_stays_open() {
     assert_eq!(support("Tides follow the moon.", &[]), Support::Open);
     let other =
         support("The chief engineer of the works is Smith.", &["The chief engineer of the works is Weber."]);
-    assert_eq!(other, contradicted("weber", "smith"));
+    assert_eq!(other, contradicted("Weber", "Smith"));
+}
+
+fn differ(a: &str, b: &str) -> Option<[String; 2]> {
+    let context = Said::default();
+    let [a, b] = [a, b].map(Said::of);
+    super::differ(Told { said: &a, context: &context }, Told { said: &b, context: &context })
+}
+
+#[test]
+fn sources_that_give_another_value_for_the_same_disagree() {
+    let planted = [
+        ("The bridge of Avon was built in 1931.", "The bridge of Avon was built in 1957.", ["1931", "1957"]),
+        ("The bridge of Avon has 12 arches.", "The Avon bridge has fourteen arches.", ["12", "fourteen"]),
+        ("The museum opens at 9 am on Sundays.", "On Sundays the museum opens at 10 am.", ["9", "10"]),
+        (
+            "A night in the north harbour costs 45 crowns.",
+            "A night in the north harbour costs €50.",
+            ["", ""],
+        ),
+        ("A ship pays 45 crowns a night.", "A ship pays 50 crowns for a night.", ["45", "50"]),
+        (
+            "The director of the works is Carla Weber.",
+            "The director of the works is Carla Smith.",
+            ["Weber", "Smith"],
+        ),
+        (
+            "The tower is open to visitors in winter.",
+            "The tower is not open to visitors in winter.",
+            ["open", "not open"],
+        ),
+        (
+            "Employees may carry over 240 hours of leave.",
+            "Up to 200 hours of leave may be carried over by employees.",
+            ["240", "200"],
+        ),
+        ("The lease lasts 30 seconds.", "A lease lasts for 45 seconds.", ["30", "45"]),
+        ("About 40% of the parts are recycled.", "Recycled parts make up 55 percent.", ["40", "55"]),
+        (
+            "The treaty was signed on 12 March 1998 in Lund.",
+            "The treaty was signed on 12 March 1989 in Lund.",
+            ["1998", "1989"],
+        ),
+        ("Backups are kept for 30 days.", "We keep backups for 90 days.", ["30", "90"]),
+    ];
+    let found = planted.iter().filter(|(a, b, values)| {
+        let found = differ(a, b);
+        assert!(found.is_none() || found == Some(values.map(str::to_owned)), "{a} {b} {found:?}");
+        found.is_some()
+    });
+    assert!(found.count() >= 9, "{:?}", planted.map(|(a, b, _)| differ(a, b)));
+    for (a, b) in [
+        ("In 2023 revenue was 10 million.", "In 2024 revenue was 12 million."),
+        ("The bridge of Avon has 12 arches.", "The bridge of Exe has 14 arches."),
+        ("The bridge of Avon has 12 arches.", "The bridge of Avon is 14 m wide."),
+        ("The town has about 12 million visitors.", "The town has 11,870,234 visitors."),
+        ("Upgrade tokio to 1.47.0.", "Upgrade tokio to 1.48.0."),
+        ("The tower is open.", "The tower is open to visitors."),
+    ] {
+        assert_eq!(differ(a, b), None, "{a} {b}");
+    }
 }
 
 proptest::proptest! {

@@ -62,7 +62,8 @@ async fn returns(log: &mut Log, node: NodeId, text: &str, citations: Vec<Citatio
     let root = NodeId::root(log.run);
     let parent = (node != root).then_some(root);
     let counts = CitationCounts::of(&citations, 0);
-    let bodies: [EventBody; 2] = [created.into(), ArtifactCited { artifact_id, citations, counts }.into()];
+    let bodies: [EventBody; 2] =
+        [created.into(), ArtifactCited { artifact_id, citations, counts, disagreements: Vec::new() }.into()];
     let bodies = bodies.into_iter().map(|body| (node, parent, body)).collect();
     log.record(bodies, Projection::default(), vec![DocumentOp::Create(document)]).await;
     id

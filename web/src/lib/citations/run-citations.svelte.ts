@@ -2,7 +2,7 @@
 
 import { untrack } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';
-import type { CitedClaim } from '../../gen/treeagent/v1/citations_pb';
+import type { CitedClaim, Disagreement } from '../../gen/treeagent/v1/citations_pb';
 import { runs } from '../api/client';
 import { auth } from '../auth.svelte';
 import { Paged, type Page } from '../paged.svelte';
@@ -26,6 +26,8 @@ type ReadCitations = (page: { pageSize: number; pageToken: string }, signal: Abo
 /** The citations of one node. */
 export class NodeCitations {
   readonly list = new Paged<CitedClaim>();
+  /** Sources that disagree, of the artifact to read first. */
+  disagreements = $state.raw<readonly Disagreement[]>([]);
   readonly #page: ReadCitations;
   /** What the log said when they were read. */
   #state: string | undefined;
@@ -95,8 +97,9 @@ export class RunCitations {
     if (found === undefined) {
       found = new NodeCitations(async (page, signal) => {
         const { runId } = this.#session;
-        const { claims, nextPageToken } = await runs.listCitations({ runId, nodeId, ...page }, { signal });
+        const { claims, nextPageToken, disagreements } = await runs.listCitations({ runId, nodeId, ...page }, { signal });
         for (const { citation, sourceTitle } of claims) this.#title(citation?.documentId ?? '', sourceTitle);
+        this.of(nodeId).disagreements = disagreements;
         return { items: claims, next: nextPageToken };
       });
       this.#nodes.set(nodeId, found);

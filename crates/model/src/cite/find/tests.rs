@@ -20,6 +20,8 @@ async fn checked(text: &str, seen: Option<usize>) -> (ArtifactDraft, [DocumentId
         documents.add_source(project, "harbours.md", HARBOURS),
         documents.add_source(project, "tides.md", "# Tides\n\nThe tide turns twice a day in Avon.\n"),
     ];
+    documents.add_source(project, "guide-2024.md", "The buoy of Lund was laid in 1998.\n");
+    documents.add_source(project, "guide-2019.md", "The buoy of Lund was laid in 1989.\n");
     let own = DocumentId::derive(&[b"own"]);
     documents.add_artifact(
         RUN,
@@ -46,7 +48,7 @@ async fn checked(text: &str, seen: Option<usize>) -> (ArtifactDraft, [DocumentId
     io.usage(usage, None).await;
     let mut drafts = [ArtifactDraft::document("answer", "Answer", text)];
     cite::check(&mut drafts, &io).await.unwrap();
-    cite::support(&mut drafts, &io).await;
+    cite::support(&mut drafts, &io).await.unwrap();
     let [draft] = drafts;
     (draft, ids)
 }
@@ -102,4 +104,21 @@ async fn what_the_sources_contradict_is_doubted_and_what_a_role_says_alone_is_no
     assert_eq!(buoy.quote, "The buoy is red.");
     let markdown = draft.document_markdown.unwrap();
     assert!(markdown.contains("(doubted: the quote says 1931, the statement 1957)\n"), "{markdown}");
+}
+
+#[tokio::test]
+async fn sources_of_a_statement_that_disagree_are_told_the_newer_first() {
+    let (mut draft, _) = checked("The buoy of Lund was laid in 1989.\n", Some(0)).await;
+    let [pair] = &draft.disagreements[..] else { panic!("{:?}", draft.disagreements) };
+    let sides: Vec<_> = pair
+        .sides
+        .iter()
+        .map(|side| (side.value.as_str(), side.dated.as_str(), side.passage.is_some()))
+        .collect();
+    assert_eq!(sides, [("1998", "2024", true), ("1989", "2019", true)]);
+    cite::tell(std::slice::from_mut(&mut draft), "en");
+    let markdown = draft.document_markdown.unwrap();
+    let line = "- **1998 / 1989**: “The buoy of Lund was laid in 1998.” (guide-2024.md, 2024) – “The buoy of Lund was laid \
+                in 1989.” (guide-2019.md, 2019). The newer source comes first.\n\n[^1]: ";
+    assert!(markdown.contains(line), "{markdown}");
 }

@@ -17,6 +17,7 @@ use super::super::reading::Documents;
 use super::super::survey::{Hit, Survey};
 use super::PromptTrimmer;
 use super::homework::{self, Ended, Task};
+use crate::cite::disagree::{self, Quoted};
 
 /// Bytes of the arguments of a tool call of an earlier attempt.
 const EARLIER_ARGS: usize = 200;
@@ -287,6 +288,8 @@ struct ExecutorView {
     earlier: Vec<Child>,
     /// What a search for the task finds.
     passages: Vec<Hit>,
+    /// Which of it disagrees.
+    disagreements: Vec<String>,
     left_out: Vec<String>,
 }
 
@@ -310,6 +313,10 @@ pub(in crate::llm) fn executor(
         task: input.task.as_ref().map(|task| Task::of(task, &input.call.context.project_ids, trimmer)),
         earlier: input.earlier.iter().map(|child| Child::of(child, &Documents::new(), trimmer)).collect(),
         passages: trimmer.passages(passages),
+        disagreements: disagreements(
+            passages.iter().flat_map(|hit| Quoted::all(hit.id, &hit.passage, &hit.place)).collect(),
+            trimmer,
+        ),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();
@@ -327,7 +334,15 @@ struct AggregatorView {
     /// How the homework went.
     homework: Option<Ended>,
     children: Vec<Child>,
+    /// Which of what they quote disagrees.
+    disagreements: Vec<String>,
     left_out: Vec<String>,
+}
+
+/// Pairs of quotes that say something else of the same.
+fn disagreements(quoted: Vec<Quoted>, trimmer: &mut PromptTrimmer) -> Vec<String> {
+    let pairs = disagree::lines(&disagree::among(&quoted));
+    pairs.iter().map(|pair| trimmer.finding(&line(pair))).filter(|pair| !pair.is_empty()).collect()
 }
 
 /// The children that the aggregator's prompt shows. Of a long homework the summaries of the branches tell what the
@@ -356,6 +371,10 @@ pub(in crate::llm) fn aggregator(
         scratchpad: trimmer.scratchpad(&input.call.scratchpad_tail),
         homework: input.homework.as_ref().map(|brief| Ended::of(brief, input, trimmer)),
         children: shown.iter().map(|child| Child::of(child, read, trimmer)).collect(),
+        disagreements: disagreements(
+            read.values().flat_map(|document| Quoted::cited(&document.text)).collect(),
+            trimmer,
+        ),
         left_out: Vec::new(),
     };
     view.left_out = trimmer.left_out();

@@ -188,17 +188,9 @@ pub(super) fn returned(
         let taken = |label: &str| drafts.iter().any(|a| a.label == label);
         let label =
             ["result", "document", "the result as a document"].into_iter().find(|label| !taken(label));
-        let title = &call.title;
-        drafts.push(ArtifactDraft {
-            r#type: DraftType::Document,
-            label: label.unwrap_or("the document of the result").to_owned(),
-            title: Some(line(title, 200)),
-            document_markdown: Some(cut(&spare(&summary), limits::DOCUMENT_BYTES)),
-            json_payload: None,
-            is_primary: true,
-            citations: Vec::new(),
-            uncited: None,
-        });
+        let label = label.unwrap_or("the document of the result");
+        let text = cut(&spare(&summary), limits::DOCUMENT_BYTES);
+        drafts.push(ArtifactDraft::document(label, line(&call.title, 200), text));
     }
     let has = |wanted| drafts.iter().any(|a| a.r#type == wanted);
     let kind = match (has(DraftType::Document), has(DraftType::Json)) {
@@ -246,19 +238,15 @@ impl CitationReply {
 
 fn draft(reply: ArtifactReply) -> ArtifactDraft {
     match reply {
-        ArtifactReply::Document(document) => ArtifactDraft {
-            r#type: DraftType::Document,
-            label: cut(&document.label, LABEL),
-            title: Some(line(&document.title, limits::TITLE_BYTES)),
-            document_markdown: document
-                .document_markdown
-                .filter(|text| !text.trim().is_empty())
-                .map(|text| cut(&text, limits::DOCUMENT_BYTES)),
-            json_payload: None,
-            is_primary: document.is_primary.unwrap_or(false),
-            citations: Vec::new(),
-            uncited: None,
-        },
+        ArtifactReply::Document(document) => {
+            let (label, title) = (cut(&document.label, LABEL), line(&document.title, limits::TITLE_BYTES));
+            let text = document.document_markdown.filter(|text| !text.trim().is_empty());
+            ArtifactDraft {
+                document_markdown: text.map(|text| cut(&text, limits::DOCUMENT_BYTES)),
+                is_primary: document.is_primary.unwrap_or(false),
+                ..ArtifactDraft::document(&label, title, "")
+            }
+        }
         ArtifactReply::Json(data) => {
             let value = |text: &str| match serde_json::from_str(text) {
                 // Numbers, truth values, lists and objects are read as JSON; anything else is text.
@@ -267,14 +255,9 @@ fn draft(reply: ArtifactReply) -> ArtifactDraft {
             };
             let payload = data.json_payload.iter().map(|pair| (pair.key.clone(), value(&pair.value)));
             ArtifactDraft {
-                r#type: DraftType::Json,
-                label: cut(&data.label, LABEL),
-                title: None,
-                document_markdown: None,
-                json_payload: Some(payload.collect()),
                 is_primary: data.is_primary.unwrap_or(false),
                 citations: data.citations.into_iter().flatten().map(CitationReply::citation).collect(),
-                uncited: None,
+                ..ArtifactDraft::json(&cut(&data.label, LABEL), payload.collect())
             }
         }
     }
