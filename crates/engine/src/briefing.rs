@@ -4,7 +4,8 @@ use tree_agent_contract::answers::SIBLINGS;
 use tree_agent_contract::role::*;
 use tree_agent_contract::text::prefix;
 use tree_agent_contract::{
-    AnswerUse, Budgets, NodeStatus, Outcome, SiblingFindings, StepId, StepStatus, Strategy, Timestamp, limits,
+    AnswerUse, Budgets, NodeStatus, Outcome, SiblingFindings, StepId, StepStatus, Strategy, Timestamp,
+    TreeAgentResult, limits,
 };
 
 use crate::amounts::Amounts;
@@ -165,7 +166,13 @@ pub(crate) fn step_status(status: NodeStatus) -> StepStatus {
 pub(crate) fn prior_steps(state: &State, at: usize) -> Vec<PriorStep> {
     let step = |(id, child): &(StepId, usize)| {
         let node = state.node(*child);
-        let summary = node.result.as_ref().map(|r| r.summary.clone()).or_else(|| node.error.clone());
+        let told = |result: &TreeAgentResult| {
+            let lists = [("Found", &result.key_findings), ("Missing", &result.gaps)];
+            let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+            let lists = lists.map(|(what, list)| format!("\n{what}: {}", list.join("; ")));
+            lists.fold(result.summary.clone(), |told, list| told + &list)
+        };
+        let summary = node.result.as_deref().map(told).or_else(|| node.error.clone());
         PriorStep {
             id: id.clone(),
             title: node.title.clone(),
@@ -236,5 +243,7 @@ fn child_outcome(state: &State, at: usize, room: &mut usize) -> ChildOutcome {
             _ => node.error.clone(),
         },
         artifacts: artifacts.collect(),
+        scratchpad_doc_id: node.scratchpad_doc_id.filter(|_| node.result.is_none()),
+        scratchpad_tail: node.scratchpad_tail.clone().filter(|_| node.result.is_none()),
     }
 }

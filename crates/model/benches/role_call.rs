@@ -127,6 +127,8 @@ fn child(n: u128) -> ChildOutcome {
             hinted: true,
             json_payload: None,
         }],
+        scratchpad_doc_id: None,
+        scratchpad_tail: None,
     }
 }
 

@@ -199,6 +199,8 @@ impl Runner {
                     result: None,
                     error: Some("the disk is on fire".into()),
                     artifacts: vec![],
+                    scratchpad_doc_id: None,
+                    scratchpad_tail: None,
                 };
                 return Done { outcome, tree, document: "".into(), calls: 0 };
             }
@@ -293,6 +295,8 @@ impl Runner {
                 }),
                 error: None,
                 artifacts: vec![],
+                scratchpad_doc_id: None,
+                scratchpad_tail: None,
             };
             Done { outcome, tree, document, calls }
         }

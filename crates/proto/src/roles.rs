@@ -43,7 +43,9 @@ wire_message! {
     KeptDocument => KeptDocument { path, title, body }
     ScratchpadDraft => ScratchpadDraft { append_markdown, tail_preview }
     ArtifactRef => ArtifactRef { label, title, document_id, is_primary, snippet, hinted, json_payload }
-    ChildOutcome => ChildOutcome { node_id, step_id, title, status, partial, result, error, artifacts }
+    ChildOutcome => ChildOutcome {
+        node_id, step_id, title, status, partial, result, error, artifacts, scratchpad_doc_id, scratchpad_tail,
+    }
 
     PlanInput => PlanRequest {
         call [required], existing_plan_summary, replan_reason, prior_steps, earlier_result, homework, review,

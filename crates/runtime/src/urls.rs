@@ -43,12 +43,26 @@ pub fn api_url(text: &str, usual: &str, key_variable: &str) -> Result<String, St
         return Err(format!("holds a user or a query; put the key into {key_variable}"));
     }
     let text = text.trim().trim_end_matches('/');
+    // People copy the whole address of a request.
+    let text = text.strip_suffix("/chat/completions").unwrap_or(text);
     Ok(if url.path() == "/" { format!("{text}/{usual}") } else { format!("{text}/") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_address_of_a_request_is_that_of_its_server() {
+        for (text, expected) in [
+            ("http://127.0.0.1:1/v1/chat/completions", "http://127.0.0.1:1/v1/"),
+            (" http://127.0.0.1:1/v1/chat/completions/ ", "http://127.0.0.1:1/v1/"),
+            ("http://127.0.0.1:1/v1", "http://127.0.0.1:1/v1/"),
+            ("http://127.0.0.1:1", "http://127.0.0.1:1/v1/"),
+        ] {
+            assert_eq!(api_url(text, "v1/", "KEY").as_deref(), Ok(expected), "{text}");
+        }
+    }
 
     #[test]
     fn only_addresses_of_this_machine_are_loopback() {

@@ -59,6 +59,8 @@ fn input(model: &str) -> AggregateInput {
             result: None,
             error: Some("it broke".into()),
             artifacts: vec![],
+            scratchpad_doc_id: None,
+            scratchpad_tail: None,
         }],
         exhausted_budget: None,
     }

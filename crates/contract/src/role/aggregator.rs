@@ -7,7 +7,7 @@ use super::executor::{ArtifactDraft, ResultDraft, check_returned};
 use super::{ArtifactRef, CallContext, ScratchpadDraft};
 use crate::error::{Checks, Invalid};
 use crate::homework::HomeworkBrief;
-use crate::ids::{NodeId, StepId};
+use crate::ids::{DocumentId, NodeId, StepId};
 use crate::limits;
 use crate::result::TreeAgentResult;
 use crate::status::NodeStatus;
@@ -34,6 +34,10 @@ pub struct ChildOutcome {
     /// Its artifacts.
     #[serde(default)]
     pub artifacts: Vec<ArtifactRef>,
+    /// Its scratchpad, if it failed: what it had done until then.
+    pub scratchpad_doc_id: Option<DocumentId>,
+    /// How that ends.
+    pub scratchpad_tail: Option<String>,
 }
 
 /// What the results of the children amount to.

@@ -188,8 +188,8 @@ impl Decider<'_> {
         if let Some((kept, answer)) = answer.filter(|(kept, _)| kept.bytes > 0) {
             self.keep_record(at, kept.document_id, DocumentKind::ToolAnswer, answer);
         }
-        if let Some((id, document)) = written.filter(|_| is_new) {
-            self.keep_written(at, id, document);
+        if let Some((id, document)) = written {
+            self.keep_written(at, id, document, is_new);
         }
     }
 
@@ -233,10 +233,19 @@ impl Decider<'_> {
         self.create_document(self.own(at, document), self.place_of(at));
     }
 
-    /// What a tool wrote becomes an artifact.
-    fn keep_written(&mut self, at: usize, id: DocumentId, document: KeptDocument) {
+    /// What a tool wrote becomes an artifact of the node, also if the run has the text already from another one: `is_new`
+    /// says that it has not.
+    fn keep_written(&mut self, at: usize, id: DocumentId, document: KeptDocument, is_new: bool) {
+        if self.state.node(at).artifacts.iter().any(|known| known.document_id == Some(id)) {
+            return;
+        }
         let KeptDocument { path, title, body } = document;
-        let (node_id, number) = (self.state.node(at).id, self.state.control(at).results);
+        let node_id = self.state.node(at).id;
+        // An earlier attempt of the node may have had the same artifact, which was dropped with it.
+        let number = match is_new {
+            true => self.state.control(at).results,
+            false => u32::try_from(self.state.graph().seq()).unwrap_or(u32::MAX),
+        };
         let snippet = Some(prefix(&body, limits::SNIPPET_BYTES).to_owned());
         self.emit(
             at,
@@ -251,8 +260,10 @@ impl Decider<'_> {
                 snippet,
             },
         );
-        let document = self.artifact_document(at, id, title, body);
-        self.create_document(Document { path, ..document }, self.place_of(at));
+        if is_new {
+            let document = self.artifact_document(at, id, title, body);
+            self.create_document(Document { path, ..document }, self.place_of(at));
+        }
     }
 
     /// The document behind an artifact of the node at `at`.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use genai::chat::{CacheControl, ChatMessage, ChatRequest, Tool};
 use serde_json::Value;
-use tree_agent_contract::ModelName;
 use tree_agent_contract::event::{PromptDocument, UsageRecorded};
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
+use tree_agent_contract::{DocumentId, ModelName};
 
 use super::concession::Concession;
 use super::context::{PromptTrimmer, assemble};
@@ -105,7 +105,44 @@ struct Progress<'a> {
     rounds: u32,
     repairs: u32,
     shortened: bool,
+    /// The model has answered nothing.
+    blank: bool,
+    /// No schema is enforced any more.
+    free: bool,
+    filter: Filter,
     actions: Vec<Action>,
+}
+
+/// The search for the document that a content filter refuses: without each of them in turn, and then without all.
+#[derive(Default)]
+struct Filter {
+    documents: Vec<(DocumentId, u64)>,
+    at: usize,
+    is_told: bool,
+}
+
+impl Filter {
+    /// Documents that are left out in turn.
+    const TRIES: usize = 12;
+
+    /// Goes on after a refusal of a prompt with these documents. False if there is nothing left to try.
+    fn go_on(&mut self, shown: &[PromptDocument]) -> bool {
+        self.is_told = false;
+        if self.documents.is_empty() {
+            self.documents = shown.iter().map(|one| (one.document_id, one.offset)).collect();
+        } else {
+            self.at += 1;
+        }
+        !self.documents.is_empty() && self.at <= self.documents.len().min(Self::TRIES)
+    }
+
+    /// What is left out.
+    fn left_out(&self) -> &[(DocumentId, u64)] {
+        match self.at < self.documents.len().min(Self::TRIES) {
+            true => &self.documents[self.at..=self.at],
+            false => &self.documents,
+        }
+    }
 }
 
 impl<'a> Call<'a> {
@@ -130,6 +167,9 @@ impl<'a> Call<'a> {
             rounds: 0,
             repairs: 0,
             shortened: false,
+            blank: false,
+            free: false,
+            filter: Filter::default(),
             actions: Vec::new(),
         };
         let mut name = self.model.clone();
@@ -137,8 +177,15 @@ impl<'a> Call<'a> {
             let failure = match self.target(&name).await {
                 Ok(target) => {
                     progress.budget = target.facts.prompt(self.context, target.output_limit);
+                    (progress.shortened, progress.blank) = (false, false);
                     match self.with::<R>(&target, input, &render, &mut progress).await? {
                         Ok(answered) => return Ok(answered),
+                        // The same model is asked again, within what it has said.
+                        Err(Failure { context: Some(context), .. })
+                            if target.provider.learn(&target.name.model, context) =>
+                        {
+                            continue;
+                        }
                         Err(failure) => failure,
                     }
                 }
@@ -162,7 +209,10 @@ impl<'a> Call<'a> {
         let provider = self.shared.provider(name.provider)?;
         let name = ModelName { model: provider.model(name).await?, ..name.clone() };
         let config = &self.shared.config;
-        let facts = config.facts(&name);
+        let mut facts = config.facts(&name);
+        if let Some(context) = provider.context(&name.model) {
+            facts.learn(context);
+        }
         let output_limit = facts.output_limit(config.tuning.max_output_tokens, self.effort);
         Ok(Target { provider, name, facts, output_limit })
     }
@@ -213,7 +263,7 @@ impl<'a> Call<'a> {
                 true if !conceded.contains(&Concession::Bounds) => schema.bounded(bounds),
                 _ => schema.plain(bounds),
             });
-            let able = schema.as_ref().filter(|_| !shares_prefix && facts.schema);
+            let able = schema.as_ref().filter(|_| !shares_prefix && facts.schema && !progress.free);
             let (format, given_up) = form(able, &conceded, provider.compatible());
             // If the provider cannot enforce the schema from the first answer on, the prompt contains it.
             let demanded = matches!(format, Format::Strict(_) | Format::Bounded(_))
@@ -223,7 +273,10 @@ impl<'a> Call<'a> {
             let setting =
                 Setting { schema: written.as_deref(), tools: has_tools, shortened: forked.shortened };
             let room = progress.budget.saturating_sub(forked.tokens);
-            let prompt = assemble(room, |trimmer| render(setting, trimmer))?;
+            let prompt = assemble(room, |trimmer| {
+                trimmer.leave_out(progress.filter.left_out());
+                render(setting, trimmer)
+            })?;
             progress.history.shorten(progress.budget);
             let mut messages = forked.messages;
             messages.push(ChatMessage::user(prompt.user.clone()));
@@ -273,7 +326,17 @@ impl<'a> Call<'a> {
                         progress.offer_fewer_tools(&failure).await;
                         continue;
                     }
-                    FailureKind::TooLong if !progress.shortened => {
+                    FailureKind::Filtered if progress.filter.go_on(&prompt.documents) => continue,
+                    FailureKind::Blank if !progress.free => {
+                        // The grammar of the schema may have led it there, so this call goes on without.
+                        progress.free = true;
+                        let remark =
+                            format!("{model} is asked without an enforced schema: {}", failure.message);
+                        tracing::warn!("{remark}");
+                        progress.writer.remark(&remark).await;
+                        continue;
+                    }
+                    FailureKind::TooLong if failure.context.is_none() && !progress.shortened => {
                         progress.shortened = true;
                         progress.budget /= 2;
                         continue;
@@ -281,6 +344,7 @@ impl<'a> Call<'a> {
                     _ => return Ok(Err(failure)),
                 },
             };
+            self.tell_filtered(progress).await;
             let how = match (progress.repairs, progress.rounds) {
                 (0, 0) => String::new(),
                 (0, rounds) => format!(" (after {rounds} rounds of tools)"),
@@ -301,6 +365,21 @@ impl<'a> Call<'a> {
                 let outcomes = toolbox::run(self.io, &turn.tool_calls, progress.budget).await;
                 progress.actions.extend(outcomes.iter().map(toolbox::Outcome::action));
                 progress.history.called(turn.content, outcomes);
+                continue;
+            }
+            let is_nothing = turn.text.trim().is_empty() && turn.tool_calls.is_empty();
+            if is_nothing && !turn.is_cut() && turn.broken_off().is_none() {
+                // Some servers say nothing at all of a prompt that is too long.
+                if std::mem::replace(&mut progress.blank, true) {
+                    let message = format!(
+                        "{} answered nothing, twice; the prompt may be too long for it: \"context\" of {} in \
+                         TREE_AGENT_MODEL_TABLE makes it shorter",
+                        provider.site.shown(),
+                        target.name
+                    );
+                    return Ok(Err(Failure::new(FailureKind::Blank, message)));
+                }
+                progress.budget /= 2;
                 continue;
             }
             let ignored = ignored_prompt(target, &turn, about_tokens);
@@ -345,6 +424,21 @@ impl<'a> Call<'a> {
                 return Err(RoleError::new(RoleErrorKind::Rejected, remark));
             }
             self.repair::<R>(target, &turn, errors, written.as_deref(), progress)?;
+        }
+    }
+
+    /// Says which documents a content filter has refused, once it is known.
+    async fn tell_filtered(&self, progress: &mut Progress<'a>) {
+        if std::mem::replace(&mut progress.filter.is_told, true) {
+            return;
+        }
+        for (id, _) in progress.filter.left_out().to_vec() {
+            let source = self.io.tools().document(id).await.ok();
+            let name = source.map(|found| if found.path.is_empty() { found.title } else { found.path });
+            let name = name.unwrap_or_else(|| id.to_string());
+            let remark = format!("a content filter refuses {name}: this answer does without it");
+            tracing::warn!("{remark}");
+            progress.writer.remark(&remark).await;
         }
     }
 

@@ -7,6 +7,7 @@
 //! - What a server wants back with its tool calls (`reasoning_content`, `extra_content`) is repeated.
 //! - Text between `<think>` and `</think>` is no part of the answer.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use genai::chat::{
 };
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, FramedRead};
 use tokio_util::io::StreamReader;
 
 use super::concession::Concession;
@@ -90,7 +91,8 @@ impl Protocol for Chat {
             });
             let mut failure = site.refusal(Some(status.as_u16()), &text);
             // A message may name the parameter to use instead, but later.
-            if matches!(status.as_u16(), 400 | 422)
+            if matches!(status.as_u16(), 400 | 404 | 422)
+                && failure.kind != FailureKind::TooLong
                 && let Some((_, name)) = sent.filter_map(refused).min()
             {
                 failure.kind = FailureKind::Parameter(name);
@@ -111,8 +113,9 @@ impl Protocol for Chat {
             return Ok(Box::pin(stream::iter(text.into_iter().chain([answer.end()]))));
         }
         let lines = StreamReader::new(chunks.map_err(io::Error::other));
-        let state =
-            (FramedRead::new(lines, LinesCodec::new_with_max_length(limit)), Assembly::new(site, limit));
+        // A server may cut a character between two events, so that lines are no valid text.
+        let codec = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), b"\n".to_vec(), limit);
+        let state = (FramedRead::new(lines, codec), Assembly::new(site, limit));
         let pieces = stream::try_unfold(Some(state), move |state| async move {
             let Some((mut lines, mut answer)) = state else { return Ok(None) };
             loop {
@@ -121,11 +124,13 @@ impl Protocol for Chat {
                     false => lines.next().await,
                 };
                 let line = match next {
-                    Some(Ok(line)) => line,
-                    Some(Err(LinesCodecError::MaxLineLengthExceeded)) => return Err(site.too_large(limit)),
+                    Some(Ok(line)) => String::from_utf8_lossy(&line).trim_end_matches('\r').to_owned(),
+                    Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded)) => {
+                        return Err(site.too_large(limit));
+                    }
                     // Whatever breaks after the end has taken nothing away.
                     Some(Err(_)) | None if answer.stop.is_some() => return Ok(Some((answer.end()?, None))),
-                    Some(Err(LinesCodecError::Io(error))) => return Err(broke_off(&error, site)),
+                    Some(Err(AnyDelimiterCodecError::Io(error))) => return Err(broke_off(&error, site)),
                     None => return Err(site.cut_off(answer.began)),
                 };
                 match answer.line(&line)? {
@@ -293,6 +298,8 @@ struct Assembly<'a> {
     /// The lines of the event that is being read.
     data: String,
     is_error: bool,
+    /// The first half of a character that the server has cut between two events.
+    high: Option<String>,
     /// Something of an answer has come.
     began: bool,
     thinking: Thinking,
@@ -312,6 +319,7 @@ impl<'a> Assembly<'a> {
             limit,
             data: String::new(),
             is_error: false,
+            high: None,
             began: false,
             thinking: Thinking::default(),
             text: String::new(),
@@ -330,6 +338,10 @@ impl<'a> Assembly<'a> {
             self.is_error = name.trim() == "error";
             return Ok(Line::Nothing);
         }
+        // A comment keeps the connection alive, and says that somebody works.
+        if line.starts_with(':') {
+            return Ok(Line::Piece(Piece::Other(1)));
+        }
         let data = line.strip_prefix("data:");
         let ends = line.trim().is_empty();
         if data.is_none() && !ends {
@@ -343,7 +355,8 @@ impl<'a> Assembly<'a> {
             // Some servers never say why an answer ended.
             return if self.began { Ok(Line::Done) } else { Err(self.site.cut_off(false)) };
         }
-        match serde_json::from_str::<Value>(&self.data) {
+        let whole = joined(&self.data, &mut self.high);
+        match serde_json::from_str::<Value>(&whole) {
             Ok(event) => {
                 let data = std::mem::take(&mut self.data);
                 match std::mem::take(&mut self.is_error) {
@@ -461,6 +474,46 @@ impl<'a> Assembly<'a> {
         let turn = Turn { text, tool_calls, content, stop, tokens, thoughts, ..Turn::default() };
         Ok(Piece::End(Box::new(turn)))
     }
+}
+
+/// `data` without halves of characters (`\ud83d` and `\ude00`): a first half without the second is kept in `high` for
+/// the next event, which begins with the other.
+fn joined<'a>(data: &'a str, high: &mut Option<String>) -> Cow<'a, str> {
+    const ESCAPE: usize = "\\u0000".len();
+    let half = |at: usize| {
+        let digits = data.get(at..at + ESCAPE)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok().filter(|unit| (0xD800..0xE000).contains(unit))
+    };
+    if !data.contains("\\ud") && !data.contains("\\uD") {
+        return data.into();
+    }
+    let mut text = String::with_capacity(data.len());
+    let mut at = 0;
+    while let Some(next) = data[at..].find('\\').map(|next| at + next) {
+        text.push_str(&data[at..next]);
+        let own = data.get(next..next + ESCAPE).unwrap_or_default();
+        at = next
+            + match half(next) {
+                // What follows a backslash is no escape of its own.
+                None => data[next..].chars().take(2).map(char::len_utf8).sum(),
+                Some(_) => ESCAPE,
+            };
+        match half(next) {
+            None => text.push_str(&data[next..at]),
+            Some(0xDC00..) => {
+                let first = high.take();
+                text.push_str(first.as_deref().map_or("\u{fffd}", |_| ""));
+                first.iter().for_each(|first| text.push_str(&format!("{first}{own}")));
+            }
+            Some(_) if half(at).is_some_and(|unit| unit >= 0xDC00) => {
+                text.push_str(&data[next..at + ESCAPE]);
+                at += ESCAPE;
+            }
+            Some(_) => *high = Some(own.to_owned()),
+        }
+    }
+    text.push_str(&data[at..]);
+    text.into()
 }
 
 fn tokens(usage: &Value) -> Option<TokenCounts> {

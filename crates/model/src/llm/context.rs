@@ -70,6 +70,8 @@ pub(super) struct PromptTrimmer {
     documents: Vec<PromptDocument>,
     /// The task of the node, on one line.
     task: String,
+    /// Documents and passages that it must not show, by their first byte.
+    refused: Vec<(DocumentId, u64)>,
     /// One of the documents, for an example.
     example: Option<DocumentId>,
 }
@@ -83,8 +85,14 @@ impl PromptTrimmer {
             lengths: Vec::new(),
             documents: Vec::new(),
             task: String::new(),
+            refused: Vec::new(),
             example: None,
         }
+    }
+
+    /// Shows none of these documents and passages.
+    pub(super) fn leave_out(&mut self, refused: &[(DocumentId, u64)]) {
+        self.refused = refused.to_vec();
     }
 
     fn note(&mut self, what: &'static str, bytes: usize) {
@@ -123,6 +131,10 @@ impl PromptTrimmer {
 
     /// The beginning of a document that was read, and how much of it that is; none if nothing of it is shown.
     pub(super) fn document(&mut self, id: DocumentId, read: &Read) -> Option<(String, String)> {
+        if self.refused.contains(&(id, 0)) {
+            self.note("documents that a content filter refuses", read.text.len());
+            return None;
+        }
         self.lengths.push(read.text.len());
         let text = prefix(&read.text, self.caps.document);
         let (bytes, size) = (text.len() as u64, read.size);
@@ -158,6 +170,12 @@ impl PromptTrimmer {
             self.note("passages that a search found", hits.iter().map(|hit| hit.passage.len()).sum());
             return Vec::new();
         }
+        let is_shown = |hit: &&Hit| !self.refused.contains(&(hit.id, hit.offset));
+        let shown: Vec<Hit> = hits.iter().filter(is_shown).cloned().collect();
+        if shown.len() < hits.len() {
+            self.note("passages that a content filter refuses", 0);
+        }
+        let hits = &shown[..];
         self.example = self.example.or(hits.first().map(|hit| hit.id));
         self.documents.extend(hits.iter().map(|hit| PromptDocument {
             document_id: hit.id,

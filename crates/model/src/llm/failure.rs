@@ -52,6 +52,10 @@ pub(super) enum FailureKind {
     Thoughts,
     /// The prompt exceeds the context of the model.
     TooLong,
+    /// A content filter refuses the prompt.
+    Filtered,
+    /// The answer is nothing, or nothing but white space.
+    Blank,
     /// Any other refusal.
     Refused,
 }
@@ -65,6 +69,8 @@ pub(super) struct Failure {
     pub(super) words: String,
     /// How long the provider asks us to wait.
     pub(super) retry_after: Option<Duration>,
+    /// Tokens of the model's context, if a prompt exceeds it and the provider says so.
+    pub(super) context: Option<usize>,
     /// The provider, or the operator, allows no more requests for now.
     pub(super) is_limit: bool,
 }
@@ -72,7 +78,14 @@ pub(super) struct Failure {
 impl Failure {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         let is_limit = matches!(kind, FailureKind::Overloaded | FailureKind::Limited);
-        Self { kind, message: message.into(), words: String::new(), retry_after: None, is_limit }
+        Self {
+            kind,
+            message: message.into(),
+            words: String::new(),
+            retry_after: None,
+            context: None,
+            is_limit,
+        }
     }
 
     /// True if the same request may succeed a little later.
@@ -83,7 +96,8 @@ impl Failure {
 
     /// True if another model may succeed. A refused key is no reason to use another model: its owner must correct it.
     pub(super) const fn another_may_help(&self) -> bool {
-        self.transient() || matches!(self.kind, FailureKind::Open | FailureKind::Quota)
+        use FailureKind as K;
+        self.transient() || matches!(self.kind, K::Open | K::Quota | K::TooLong | K::Blank | K::Filtered)
     }
 }
 
@@ -93,7 +107,7 @@ impl From<Failure> for RoleError {
         let kind = match failure.kind {
             K::Key | K::Permission | K::Quota | K::Redirect => RoleErrorKind::Rejected,
             K::NoModel | K::Schema | K::NoTools | K::Tools | K::Parameter(_) => RoleErrorKind::Rejected,
-            K::Thoughts | K::TooLong | K::Refused => RoleErrorKind::Rejected,
+            K::Thoughts | K::TooLong | K::Filtered | K::Blank | K::Refused => RoleErrorKind::Rejected,
             K::Overloaded | K::Server => RoleErrorKind::Overloaded,
             K::Unreachable | K::Open => RoleErrorKind::ProviderUnreachable,
             // Nothing was attempted, and that says nothing about the provider.
@@ -130,7 +144,7 @@ pub(super) fn classify(error: &genai::Error, site: &Site) -> Failure {
         // does not keep the reason.
         genai::Error::ChatResponse { body, .. } if body.get("finishReason").is_some() => {
             let message = format!("{} gave no answer: it blocked the prompt", site.shown());
-            return Failure::new(FailureKind::Refused, message);
+            return Failure::new(FailureKind::Filtered, message);
         }
         genai::Error::ChatResponse { body, .. } => body.to_string(),
         // The Responses API says so that an answer failed; the library skips events of it that it cannot read.
@@ -193,7 +207,12 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
         "input token count",
         "reduce the length",
         "tokens must be reduced",
+        "n_ctx",
+        "`max_new_tokens` must be",
     ];
+    if says(&["content_filter", "content management policy", "responsibleaipolicy"]) {
+        return FailureKind::Filtered;
+    }
     match status {
         Some(300..=399) => FailureKind::Redirect,
         Some(401) => FailureKind::Key,
@@ -245,6 +264,8 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
             "responsemimetype",
             "response mime type",
             "structured output",
+            // What a router says that has no server for all of a request.
+            "handle the requested parameters",
             "schema",
             "grammar",
         ]) =>
@@ -255,6 +276,27 @@ pub(super) fn kind_of(status: Option<u16>, body: &str) -> FailureKind {
         Some(404) => FailureKind::NoModel,
         _ => FailureKind::Refused,
     }
+}
+
+/// The tokens of a context that a refusal names, in the words of llama.cpp, LM Studio, vLLM, TGI, OpenAI and routers.
+pub(super) fn named_context(body: &str) -> Option<usize> {
+    /// Further away a number is another one.
+    const NEAR: usize = 24;
+    let body = body.to_lowercase();
+    let words = [
+        "n_ctx",
+        "context length is",
+        "context window is",
+        "context length of",
+        "context window of",
+        "must be <=",
+    ];
+    words.iter().find_map(|words| {
+        let (_, rest) = body.split_once(words)?;
+        let begin = rest.find(|c: char| c.is_ascii_digit()).filter(|begin| *begin < NEAR)?;
+        let digits: String = rest[begin..].chars().take_while(|c| c.is_ascii_digit() || *c == ',').collect();
+        digits.replace(',', "").parse().ok().filter(|tokens| *tokens >= 256)
+    })
 }
 
 /// How long the headers of a refusal ask to wait: `retry-after` in seconds or as a date, `retry-after-ms`, or the
@@ -310,6 +352,21 @@ pub(super) fn retry_delay(body: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_may_name_the_context() {
+        for (body, context) in [
+            ("greater than the context length (n_keep: 10247 >= n_ctx: 4096). Try", Some(4096)),
+            ("Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)", Some(7424)),
+            (r#"{"type": "exceed_context_size_error", "n_prompt_tokens": 10247, "n_ctx": 4096}"#, Some(4096)),
+            ("This model's maximum context length is 8,192 tokens. However, you requested 19388", Some(8192)),
+            ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 3100", Some(4096)),
+            ("prompt is too long: 250000 tokens > 200000 maximum", None),
+        ] {
+            assert_eq!(named_context(body), context, "{body}");
+            assert_eq!(kind_of(Some(400), body), FailureKind::TooLong, "{body}");
+        }
+    }
 
     #[test]
     fn refusals_are_told_apart() {

@@ -1,7 +1,7 @@
 //! One provider: its requests, retries and answers.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use super::stream::ScratchpadWriter;
 use super::table::Api;
 use super::transcript;
 
+/// White space in a row that no answer needs. Under a grammar some models write nothing else until they are stopped.
+const BLANKS: usize = 2_000;
 /// Counted for each piece of an answer, because many empty pieces are an endless answer, too.
 const PIECE_BYTES: usize = 16;
 /// How many times as long as others a model may be silent that reasons first and does not show its thoughts.
@@ -38,6 +40,8 @@ pub(super) struct Provider {
     /// The model to use if none is named.
     first: OnceLock<String>,
     pub(super) concessions: Concessions,
+    /// Tokens of the contexts of models, as refusals have named them.
+    contexts: Mutex<BTreeMap<String, usize>>,
     /// When the key was last checked, and the result. Locked during a check.
     key: tokio::sync::Mutex<Option<(Instant, Result<(), Failure>)>>,
 }
@@ -59,6 +63,7 @@ impl Provider {
                 .with_jitter(),
             first: OnceLock::new(),
             concessions: Concessions::default(),
+            contexts: Mutex::default(),
             key: tokio::sync::Mutex::default(),
         })
     }
@@ -66,6 +71,21 @@ impl Provider {
     /// The counters of its gate.
     pub(super) fn gate_counts(&self) -> GateCounts {
         self.gate.counts()
+    }
+
+    /// The context of a model, if a refusal has named it.
+    pub(super) fn context(&self, model: &str) -> Option<usize> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied()
+    }
+
+    /// Keeps the context of a model that a refusal names. False if it is known to be no larger.
+    pub(super) fn learn(&self, model: &str, context: usize) -> bool {
+        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = contexts.get(model).is_none_or(|known| context < *known);
+        if is_news {
+            contexts.insert(model.to_owned(), context);
+        }
+        is_news
     }
 
     /// True if this is not the provider's own service.
@@ -227,7 +247,10 @@ impl Provider {
         };
         let stalled = |patience: Duration| {
             let (shown, seconds) = (self.site.shown(), patience.as_secs_f64());
-            Failure::new(FailureKind::Stalled, format!("{shown} sent nothing of an answer for {seconds} s"))
+            let message = format!(
+                "{shown} sent nothing of an answer for {seconds} s; TREE_AGENT_MODEL_STALL_SECONDS waits longer"
+            );
+            Failure::new(FailureKind::Stalled, message)
         };
         let mut patience = match question.reasons && !protocol.shows_thoughts(question, conceded) {
             true => self.stall * SILENT_THOUGHT,
@@ -235,7 +258,7 @@ impl Provider {
         };
         let opened = timeout(patience, protocol.open(question, conceded)).await;
         let mut pieces = opened.map_err(|_| stalled(patience))??;
-        let (mut bytes, limit) = (0, question.byte_limit());
+        let (mut bytes, limit, mut blanks) = (0, question.byte_limit(), 0);
         loop {
             // Pieces that have arrived are read at once. Only a wait needs a timer, and leaves time to show them.
             let next = match poll!(pieces.next()) {
@@ -251,6 +274,12 @@ impl Provider {
             match piece {
                 Piece::Text(text) => {
                     bytes += text.len();
+                    let end = text.len() - text.trim_end().len();
+                    blanks = if end == text.len() { blanks + end } else { end };
+                    if blanks > BLANKS {
+                        let message = format!("{} wrote nothing but white space", self.site.shown());
+                        return Err(Failure::new(FailureKind::Blank, message));
+                    }
                     writer.write(&text).await;
                 }
                 Piece::Other(more) => bytes += more,

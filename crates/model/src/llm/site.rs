@@ -8,7 +8,7 @@ use tree_agent_runtime::channel::is_loopback;
 
 use std::time::Duration;
 
-use super::failure::{Failure, FailureKind, connection, kind_of};
+use super::failure::{Failure, FailureKind, connection, kind_of, named_context};
 use super::settings::{Address, Tuning};
 
 /// Bytes of a refusal's body that an error quotes.
@@ -140,7 +140,12 @@ impl Site {
                 let variable = self.kind.key_variable();
                 match kind {
                     FailureKind::Quota => {
-                        format!("the quota of {variable} at {shown} is used up{status}: {quoted}")
+                        let less = if body.contains("max_tokens") {
+                            "; fewer tokens may do: set TREE_AGENT_MODEL_MAX_OUTPUT_TOKENS"
+                        } else {
+                            ""
+                        };
+                        format!("the quota of {variable} at {shown} is used up{status}: {quoted}{less}")
                     }
                     FailureKind::Permission => {
                         format!("{variable} lacks a permission at {shown}{status}: {quoted}")
@@ -149,7 +154,8 @@ impl Site {
                 }
             }
         };
-        Failure { words: quoted, ..Failure::new(kind, message) }
+        let context = named_context(body).filter(|_| kind == FailureKind::TooLong);
+        Failure { words: quoted, context, ..Failure::new(kind, message) }
     }
 
     pub(super) fn too_large(&self, limit: usize) -> Failure {
@@ -181,6 +187,7 @@ const fn hint(kind: FailureKind) -> &'static str {
             "; \"tools\": false in TREE_AGENT_MODEL_TABLE offers it none"
         }
         FailureKind::TooLong => "; \"context\" in TREE_AGENT_MODEL_TABLE makes prompts shorter",
+        FailureKind::Filtered => "; what it refuses stands in the documents of the run",
         _ => "",
     }
 }

@@ -266,6 +266,14 @@ impl ModelFacts {
         most.map_or(limit, |most| limit.min(most))
     }
 
+    /// Takes a context that the provider has named. Its own counts of tokens may differ a little from ours.
+    pub(super) fn learn(&mut self, context: usize) {
+        let context = context - context / 10;
+        self.context = Some(self.context.map_or(context, |known| known.min(context)));
+        let most = u32::try_from(context / 2).unwrap_or(u32::MAX);
+        self.output = Some(self.output.map_or(most, |known| known.min(most)));
+    }
+
     /// Tokens of the context beside the output, if they are too few for a prompt.
     fn too_few(&self, set: Option<u32>, effort: Option<Effort>) -> Option<usize> {
         let left = self.context?.saturating_sub(self.output_limit(set, effort) as usize);

@@ -179,6 +179,8 @@ async fn the_root_asks_once_for_another_plan_and_keeps_a_step() {
             result: None,
             error: Some("broken".into()),
             artifacts: vec![],
+            scratchpad_doc_id: None,
+            scratchpad_tail: None,
         }],
         exhausted_budget: None,
     };

@@ -63,11 +63,10 @@ async fn an_answer_is_read_up_to_a_limit() {
     }
 }
 
-/// Events that carry nothing count as silence: comments, and pieces of tool calls that belong to no call.
+/// Events that carry nothing count as silence, such as pieces of tool calls that belong to no call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endless_answer_without_content_ends_like_silence() {
     for event in [
-        ": still there\n\n",
         "data: {\"id\": \"c\", \"choices\": [{\"index\": 0, \"delta\": {\"tool_calls\": [{\"index\": -1}]}}]}\n\n",
         "data: {\"id\": \"c\", \"choices\": []}\n\n",
     ] {
@@ -77,6 +76,16 @@ async fn an_endless_answer_without_content_ends_like_silence() {
         assert_eq!(outcome.error().kind, RoleErrorKind::Timeout, "{event}: {}", outcome.error());
         assert!(outcome.error().message.contains("sent nothing of an answer for 1 s"), "{}", outcome.error());
     }
+}
+
+/// Comments say that somebody works, so they are no silence; but not without end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn comments_are_signs_of_life_up_to_the_size_of_an_answer() {
+    let provider = Provider::always(Answer::Forever(": still there\n\n")).await;
+    let args = LlmArgs { model_max_output_tokens: "128".into(), ..served_by(&provider) };
+    let outcome = Service::new(&args).plan(&plan_input("What is it?")).await;
+    assert_eq!(outcome.error().kind, RoleErrorKind::InvalidOutput);
+    assert!(outcome.error().message.contains("longer than"), "{}", outcome.error());
 }
 
 #[tokio::test]

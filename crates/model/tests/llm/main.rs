@@ -15,6 +15,7 @@ mod prompts;
 mod provider;
 mod reading;
 mod reasoning;
+mod refusals;
 mod resilience;
 mod roles;
 mod search;

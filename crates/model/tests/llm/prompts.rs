@@ -84,6 +84,8 @@ pub(crate) fn child(n: u128, title: &str) -> ChildOutcome {
             hinted: true,
             json_payload: None,
         }],
+        scratchpad_doc_id: None,
+        scratchpad_tail: None,
     }
 }
 

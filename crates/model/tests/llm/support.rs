@@ -323,3 +323,7 @@ pub(crate) fn aggregated() -> Value {
         "next": {"shouldReplan": false}
     })
 }
+
+pub(crate) fn two_steps() -> Value {
+    plan(&[band(&[step("a", "Part a"), step("b", "Part b")])])
+}

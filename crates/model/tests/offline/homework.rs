@@ -165,6 +165,8 @@ impl Runner {
             result: None,
             error: Some("the disk is on fire".into()),
             artifacts: vec![],
+            scratchpad_doc_id: None,
+            scratchpad_tail: None,
         };
         if self.fail.is_some_and(|title| step.title.contains(title)) {
             return outcome;

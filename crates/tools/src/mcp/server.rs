@@ -33,6 +33,8 @@ use tree_agent_contract::text::prefix;
 
 /// Maximum of tools of one server.
 const TOOLS: usize = 128;
+/// Pages of a list of tools that are read.
+const PAGES: usize = 64;
 /// Maximum of bytes of a tool's schema, which is part of every prompt.
 const SCHEMA_BYTES: usize = 32 * 1024;
 /// Maximum of bytes of a tool's description, for the same reason.
@@ -268,10 +270,10 @@ impl Server {
     /// The tools of the server that can be offered.
     async fn list(&self, peer: &Peer<RoleClient>) -> Result<Vec<Arc<McpTool>>, String> {
         let (mut tools, mut names, mut cursor) = (Vec::new(), BTreeSet::new(), None);
-        loop {
-            let page = PaginatedRequestParams::default().with_cursor(cursor);
+        // A server could list tools without end.
+        for _ in 0..PAGES {
+            let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let page = peer.list_tools(Some(page)).await.map_err(|error| brief(&error))?;
-            let empty = page.tools.is_empty();
             for tool in page.tools {
                 let own_name = tool.name.to_string();
                 if self.config.tools.as_ref().is_some_and(|wanted| !wanted.contains(&own_name)) {
@@ -285,12 +287,12 @@ impl Server {
                     }
                 }
             }
-            cursor = page.next_cursor;
+            // A cursor that does not move ends the list.
+            cursor = page.next_cursor.filter(|next| cursor.as_ref() != Some(next));
             if cursor.is_none() {
                 break;
             }
-            // A server could list tools without end.
-            if empty || tools.len() >= TOOLS {
+            if tools.len() >= TOOLS {
                 tracing::warn!(
                     server = self.config.name,
                     "lists more than {TOOLS} tools; the rest is left out"

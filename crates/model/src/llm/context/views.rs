@@ -9,7 +9,7 @@ use tree_agent_contract::role::{
     VerifyInput,
 };
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings};
+use tree_agent_contract::{Budgets, Finding, ResultKind, SiblingFindings, TreeAgentResult};
 
 use super::super::material::line;
 use super::super::prompt::{Prompt, Template, render};
@@ -140,6 +140,15 @@ struct PlannerView {
     left_out: Vec<String>,
 }
 
+/// What a result amounts to: its summary, what it found and what it misses.
+fn amounts_to(result: &TreeAgentResult) -> String {
+    let list = |what: &str, all: &[String]| match all {
+        [] => String::new(),
+        all => format!("\n\n{what}:\n- {}", all.iter().map(|one| line(one)).collect::<Vec<_>>().join("\n- ")),
+    };
+    result.summary.clone() + &list("It found", &result.key_findings) + &list("It misses", &result.gaps)
+}
+
 /// What may be used, such as `50000 tokens and 12 tool calls`; empty for no limit.
 fn amounts(budgets: &Budgets) -> String {
     let parts = [
@@ -184,7 +193,7 @@ pub(in crate::llm) fn planner(
         earlier_result: input
             .earlier_result
             .as_ref()
-            .map_or_else(String::new, |r| trimmer.summary(&r.summary)),
+            .map_or_else(String::new, |r| trimmer.summary(&amounts_to(r))),
         replan_reason: trimmer.own(&input.replan_reason),
         left_out: Vec::new(),
     };
@@ -239,9 +248,17 @@ impl Child {
             assessment: trimmer.summary(&assessment.unwrap_or_default()),
             missing: trimmer.summary(&result.map_or_else(String::new, |r| r.gaps.join("; "))),
             error: trimmer.summary(child.error.as_deref().unwrap_or_default()),
-            scratchpad: result.and_then(|r| r.scratchpad_doc_id).map(|id| id.to_string()).unwrap_or_default(),
-            notes: trimmer
-                .snippet(result.and_then(|r| r.scratchpad_tail.as_deref()).unwrap_or_default().trim()),
+            scratchpad: result
+                .and_then(|r| r.scratchpad_doc_id)
+                .or(child.scratchpad_doc_id)
+                .map_or_else(String::new, |id| id.to_string()),
+            notes: trimmer.snippet(
+                result
+                    .and_then(|r| r.scratchpad_tail.as_deref())
+                    .or(child.scratchpad_tail.as_deref())
+                    .unwrap_or_default()
+                    .trim(),
+            ),
             json: trimmer.json(&json),
             artifacts: child.artifacts.iter().map(|a| Artifact::of(a, read, trimmer)).collect(),
         }

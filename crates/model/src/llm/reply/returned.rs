@@ -58,7 +58,7 @@ pub(super) struct JsonReply {
     /// A short name, unique in your answer.
     #[schemars(length(min = 1, max = 40))]
     label: String,
-    #[schemars(length(min = 1, max = 12))]
+    #[schemars(length(min = 1, max = 200))]
     json_payload: Vec<Pair>,
     is_primary: Option<bool>,
     /// The sources of the values, if they come from documents.
@@ -85,7 +85,7 @@ struct Pair {
     #[schemars(length(min = 1, max = 60))]
     key: String,
     /// The value: text, or a number, list or object written as JSON.
-    #[schemars(length(max = 300))]
+    #[schemars(length(max = 65_536))]
     value: String,
 }
 
