@@ -14,6 +14,7 @@ mod context;
 mod delivery;
 mod effort;
 mod failure;
+mod filter;
 mod fork;
 mod gate;
 mod history;

@@ -159,7 +159,7 @@ fn disagreements(out: &Output, pairs: &[Disagreement]) -> Result<Exit, CliError>
         return Ok(Exit::Success);
     }
     for pair in pairs {
-        let values: Vec<String> = pair.sides.iter().map(|side| one_line(&side.value).into()).collect();
+        let values: Vec<String> = pair.sides.iter().map(|side| one_line(&side.value)).collect();
         out.line(values.join(" or "))?;
         for side in &pair.sides {
             let name = if side.source_path.is_empty() { &side.source_title } else { &side.source_path };

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use genai::chat::{CacheControl, ChatMessage, ChatRequest, Tool};
 use serde_json::Value;
+use tree_agent_contract::ModelName;
 use tree_agent_contract::event::{PromptDocument, UsageRecorded};
 use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
-use tree_agent_contract::{DocumentId, ModelName};
 
 use super::concession::Concession;
 use super::context::{PromptTrimmer, assemble};
 use super::delivery::{Conversation, Delivery};
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind};
+use super::filter::Filter;
 use super::fork::Fork;
 use super::history::History;
 use super::prices::TokenCounts;
@@ -111,38 +112,6 @@ struct Progress<'a> {
     free: bool,
     filter: Filter,
     actions: Vec<Action>,
-}
-
-/// The search for the document that a content filter refuses: without each of them in turn, and then without all.
-#[derive(Default)]
-struct Filter {
-    documents: Vec<(DocumentId, u64)>,
-    at: usize,
-    is_told: bool,
-}
-
-impl Filter {
-    /// Documents that are left out in turn.
-    const TRIES: usize = 12;
-
-    /// Goes on after a refusal of a prompt with these documents. False if there is nothing left to try.
-    fn go_on(&mut self, shown: &[PromptDocument]) -> bool {
-        self.is_told = false;
-        if self.documents.is_empty() {
-            self.documents = shown.iter().map(|one| (one.document_id, one.offset)).collect();
-        } else {
-            self.at += 1;
-        }
-        !self.documents.is_empty() && self.at <= self.documents.len().min(Self::TRIES)
-    }
-
-    /// What is left out.
-    fn left_out(&self) -> &[(DocumentId, u64)] {
-        match self.at < self.documents.len().min(Self::TRIES) {
-            true => &self.documents[self.at..=self.at],
-            false => &self.documents,
-        }
-    }
 }
 
 impl<'a> Call<'a> {
@@ -344,7 +313,7 @@ impl<'a> Call<'a> {
                     _ => return Ok(Err(failure)),
                 },
             };
-            self.tell_filtered(progress).await;
+            progress.filter.tell(self.io, &mut progress.writer).await;
             let how = match (progress.repairs, progress.rounds) {
                 (0, 0) => String::new(),
                 (0, rounds) => format!(" (after {rounds} rounds of tools)"),
@@ -424,21 +393,6 @@ impl<'a> Call<'a> {
                 return Err(RoleError::new(RoleErrorKind::Rejected, remark));
             }
             self.repair::<R>(target, &turn, errors, written.as_deref(), progress)?;
-        }
-    }
-
-    /// Says which documents a content filter has refused, once it is known.
-    async fn tell_filtered(&self, progress: &mut Progress<'a>) {
-        if std::mem::replace(&mut progress.filter.is_told, true) {
-            return;
-        }
-        for (id, _) in progress.filter.left_out().to_vec() {
-            let source = self.io.tools().document(id).await.ok();
-            let name = source.map(|found| if found.path.is_empty() { found.title } else { found.path });
-            let name = name.unwrap_or_else(|| id.to_string());
-            let remark = format!("a content filter refuses {name}: this answer does without it");
-            tracing::warn!("{remark}");
-            progress.writer.remark(&remark).await;
         }
     }
 

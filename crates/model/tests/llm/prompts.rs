@@ -71,8 +71,8 @@ pub(crate) fn child(n: u128, title: &str) -> ChildOutcome {
             json_payload: json!({"depth": 12}).as_object().cloned(),
             scratchpad_doc_id: None,
             scratchpad_tail: None,
-            key_findings: Vec::new(),
-            gaps: Vec::new(),
+            key_findings: vec!["It has two locks.".into()],
+            gaps: vec!["the dues".into()],
         }),
         error: None,
         artifacts: vec![ArtifactRef {
@@ -95,6 +95,8 @@ fn children() -> Vec<ChildOutcome> {
     failed.result = None;
     failed.artifacts.clear();
     failed.error = Some("the pilot book is missing".into());
+    failed.scratchpad_doc_id = Some(DocumentId::from(Uuid::from_u128(203)));
+    failed.scratchpad_tail = Some("The chart shows 9 m.".into());
     vec![child(2, "The north harbour"), failed]
 }
 
