@@ -35,3 +35,6 @@ CREATE INDEX onto_project_members_user ON onto_project_members (user_id);
 -- Whoever made a project owns it.
 INSERT INTO onto_project_members (project_id, user_id, role, created_at)
 SELECT id, user_id, 'owner', created_at FROM onto_projects WHERE user_id <> '' ON CONFLICT DO NOTHING;
+
+-- Paused runs that their driver has put aside until their time comes: that of a review, or of a quota.
+CREATE INDEX tree_agent_runs_aside ON tree_agent_runs (not_before) WHERE status = 'paused' AND not_before > '-infinity';

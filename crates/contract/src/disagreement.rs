@@ -35,7 +35,8 @@ pub struct Side {
     /// The path of the source then; empty if it has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source_path: String,
-    /// When the source is of, as its path or title says: a year or a day such as `2024-05-31`; empty if they do not say.
+    /// When the source is of, as its path or title says: a year, or a day such as `2024-05-31`; empty if neither says
+    /// it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub dated: String,
 }

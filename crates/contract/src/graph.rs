@@ -30,6 +30,9 @@ pub struct GraphSnapshot {
     pub status: RunStatus,
     /// True if it ended as partial: work was lost to a failure, a limit or a budget.
     pub partial: bool,
+    /// When a run that waits for the quota of its provider goes on by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goes_on_at: Option<Timestamp>,
     /// In order of creation, the root first.
     pub nodes: Vec<GraphNode>,
 }

@@ -253,12 +253,14 @@ pub struct RoleError {
     pub message: String,
     /// The cause in a few words, such as "rate limit", if the role service knows it.
     pub reason: Option<String>,
+    /// When the cause ends, in milliseconds from now, if the provider of the model has said so.
+    pub retry_after_ms: Option<u64>,
 }
 
 impl RoleError {
     /// A failure of `kind`.
     pub fn new(kind: RoleErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), reason: None }
+        Self { kind, message: message.into(), reason: None, retry_after_ms: None }
     }
 
     /// True if a retry could help.

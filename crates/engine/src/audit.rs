@@ -398,7 +398,10 @@ mod tests {
         let mut log = log();
         then(&mut log, result());
         then(&mut log, completed());
-        then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
+        then(
+            &mut log,
+            RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false, goes_on_at: None },
+        );
         assert_eq!(found(&log), Vec::<String>::new());
     }
 
@@ -567,7 +570,10 @@ mod tests {
         let mut log = log();
         then(&mut log, completed());
         then(&mut log, result());
-        then(&mut log, RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false });
+        then(
+            &mut log,
+            RunStatusChanged { status: RunStatus::Completed, reason: None, partial: false, goes_on_at: None },
+        );
         then(&mut log, NodeStatusChanged::new(NodeStatus::Executing, Role::Executor));
         assert_eq!(
             found(&log),

@@ -81,6 +81,6 @@ pub(crate) fn next_wakeup(state: &State, in_flight: &InFlight) -> Option<Timesta
         .into_iter()
         .chain(of_run.into_iter().chain(of_leases).map(next))
         .chain(pacing::next(state, in_flight))
-        .chain(state.review_ends_at())
+        .chain(state.goes_on_at())
         .min()
 }

@@ -395,6 +395,9 @@ impl<'a> Decider<'a> {
         if self.state.ending(at).is_some() && !key.kind.finishes() {
             return self.ask(Next::WindDown { at });
         }
+        if let Some(until) = self.quota_ends_at(&error) {
+            return self.on_quota(at, error, until);
+        }
         let behaviour = self.state.behaviour();
         let is_provider = waiting::is_provider(&error);
         let clock_ms = self.state.elapsed_ms(self.now);
@@ -427,21 +430,41 @@ impl<'a> Decider<'a> {
         self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
     }
 
+    /// When a quota ends that `error` is about, if that is said: later than a role that is away is asked again, and not
+    /// too late.
+    fn quota_ends_at(&self, error: &RoleError) -> Option<Timestamp> {
+        let waits = self.state.behaviour().unreachable_max_ms + 1..=limits::QUOTA_MS;
+        error.retry_after_ms.filter(|ms| waits.contains(ms)).map(|ms| self.now.plus_millis(ms))
+    }
+
+    /// The quota of the provider is used up until then. Nothing was attempted, and the node waits; others may go on.
+    fn on_quota(&mut self, at: usize, error: RoleError, until: Timestamp) {
+        let message = format!("waits for the quota until {until}: {}", error.message);
+        let error = RoleError { message, kind: RoleErrorKind::ProviderUnreachable, ..error };
+        self.in_flight.wait_for_quota(at);
+        self.wait_until(at, &error, until);
+    }
+
     /// Nothing was attempted, so this does not count as an attempt. The node says once for each kind of cause that it
     /// is blocked, and the call is made again until it can be made.
     fn on_unreachable(&mut self, at: usize, error: RoleError) {
         let behaviour = self.state.behaviour();
+        let delay = behaviour.retry.delay_ms(self.in_flight.tries(at), at).min(behaviour.unreachable_max_ms);
+        self.wait_until(at, &error, self.now.plus_millis(delay));
+    }
+
+    /// The node at `at` is blocked by `error`, and its call is made again then.
+    fn wait_until(&mut self, at: usize, error: &RoleError, until: Timestamp) {
         let tries = self.in_flight.tries(at);
-        let delay = behaviour.retry.delay_ms(tries, at).min(behaviour.unreachable_max_ms);
-        let is_provider = waiting::is_provider(&error);
+        let is_provider = waiting::is_provider(error);
         let is_blocked = self.state.node(at).status == NodeStatus::Blocked;
         if !is_blocked || is_provider && !self.state.waiting().names_provider(at) {
             let attempt = self.state.control(at).attempt;
-            let message = Some(waiting::message(&error));
+            let message = Some(waiting::message(error));
             let attempt = (attempt > 1).then_some(attempt);
             self.show(at, NodeStatusChanged { message, attempt, ..self.shown(at, NodeStatus::Blocked) });
         }
-        self.in_flight.wait_for_role(self.state, at, tries, self.now.plus_millis(delay));
+        self.in_flight.wait_for_role(self.state, at, tries, until);
         if self.state.control(at).flying {
             // The log must say that the call is over, because the clock may stand still from now on.
             self.emit(at, CallStopped { reason: "unreachable".into() });

@@ -100,6 +100,8 @@ pub struct Graph {
     started_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
     error: Option<String>,
+    /// When the run, which waits for a quota, goes on by itself.
+    goes_on_at: Option<Timestamp>,
     /// What was used before the run was forked, which the fork does not count as its own.
     before_fork: Usage,
     /// The models that answered in the run, the latest last.
@@ -124,6 +126,7 @@ impl Graph {
             started_at: None,
             ended_at: None,
             error: None,
+            goes_on_at: None,
             before_fork: Usage::default(),
             models: Vec::new(),
             counted_from: HashMap::new(),
@@ -142,6 +145,7 @@ impl Graph {
             unsure: true,
             status: snapshot.status,
             partial: snapshot.partial,
+            goes_on_at: snapshot.goes_on_at,
             models: models::of(&snapshot.nodes),
             ended_nodes: snapshot.nodes.iter().filter(|node| node.status.is_final()).count() as u64,
             nodes: snapshot.nodes,
@@ -173,6 +177,11 @@ impl Graph {
     /// When a driver first took the run up.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.started_at
+    }
+
+    /// When the run, which waits for the quota of its provider, goes on by itself.
+    pub fn goes_on_at(&self) -> Option<Timestamp> {
+        self.goes_on_at
     }
 
     /// When the run ended.
@@ -207,6 +216,7 @@ impl Graph {
             seq: self.seq,
             status: self.status,
             partial: self.partial,
+            goes_on_at: self.goes_on_at,
             nodes: self.nodes.clone(),
         }
     }
@@ -237,6 +247,7 @@ impl Graph {
                 self.status = e.status;
                 self.partial |= e.partial;
                 self.error = e.error();
+                self.goes_on_at = e.goes_on_at;
                 if e.status == RunStatus::Running {
                     self.started_at.get_or_insert(event.timestamp);
                 } else if e.status.is_final() {

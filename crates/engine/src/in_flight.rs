@@ -19,6 +19,8 @@ pub(crate) struct InFlight {
     ready: Ready,
     /// Nodes whose role service could not be reached: how often in a row, and when to retry.
     unreachable: HashMap<usize, (u32, Timestamp)>,
+    /// Those among them that wait for the quota of their provider.
+    quota: BTreeSet<usize>,
     /// The call that last wrote to a node's scratchpad while it was at work.
     writing: HashMap<usize, CallKey>,
     /// Updates of calls in flight that could not be handled yet, by node, in order.
@@ -80,7 +82,12 @@ impl InFlight {
                 }
             }
             EventBody::NodePaused(_) | EventBody::NodeResumed(_) => {
+                let resumes = matches!(event.body, EventBody::NodeResumed(_));
                 for at in state.subtree(at) {
+                    // Whoever resumes a run wants it to go on now.
+                    if resumes && self.quota.contains(&at) {
+                        self.reached(at);
+                    }
                     self.line_up(state, at);
                 }
             }
@@ -107,7 +114,7 @@ impl InFlight {
         self.ready.remove(at);
         self.calls.remove(&at);
         self.held.remove(&at);
-        self.unreachable.remove(&at);
+        self.reached(at);
         self.writing.remove(&at);
     }
 
@@ -175,6 +182,25 @@ impl InFlight {
     /// The role of the node at `at` was reached.
     pub(crate) fn reached(&mut self, at: usize) {
         self.unreachable.remove(&at);
+        self.quota.remove(&at);
+    }
+
+    /// The node at `at` waits for the quota of its provider.
+    pub(crate) fn wait_for_quota(&mut self, at: usize) {
+        self.quota.insert(at);
+    }
+
+    /// When the first of the nodes may go on, if all that need a call wait for a quota, and nothing is in flight.
+    pub(crate) fn quota_ends_at(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.quota.is_empty() || !self.calls.is_empty() || !self.held.is_empty() {
+            return None;
+        }
+        let until = |(at, _)| {
+            let (_, until) = self.unreachable.get(&at).filter(|_| self.quota.contains(&at))?;
+            Some(*until).filter(|until| *until > now)
+        };
+        let ends: Option<Vec<Timestamp>> = self.ready.nodes().map(until).collect();
+        ends?.into_iter().min()
     }
 
     /// Call `key` writes to the scratchpad of the node at `at`. True if another call wrote before.

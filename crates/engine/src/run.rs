@@ -133,8 +133,9 @@ impl Run {
         }
         if !turn.decider.state.is_final() {
             dispatch(&mut turn, input);
-            steer::end_review(&mut turn);
+            steer::go_on_in_time(&mut turn);
             turn.check_budgets();
+            steer::park(&mut turn);
         }
         turn.decider.decision
     }
@@ -243,8 +244,11 @@ impl Run {
     /// Milliseconds until the run that rests goes on by itself, from `now` on. Of a run whose review has ended, those
     /// until somebody looks at it again. None for a run that has no time of its own.
     pub fn rests_for_ms(&self, now: Timestamp) -> Option<u64> {
+        if let Some(at) = self.graph().goes_on_at() {
+            return Some(at.millis_since(now));
+        }
         let longest = self.spec().review?.goes_on_after_ms.map(|_| limits::REVIEW_MS)?;
-        Some(self.state.review_ends_at().map_or(longest, |at| at.millis_since(now)))
+        Some(self.state.goes_on_at().map_or(longest, |at| at.millis_since(now)))
     }
 
     /// Records what an earlier run found, before this one begins: of a guided search, the research of the topic at
@@ -320,7 +324,10 @@ fn dispatch(turn: &mut Turn<'_>, input: Input) {
 /// A driver begins a run, or takes it up where another one has left it.
 fn take_up(d: &mut Decider<'_>) {
     if d.state.graph().status() == RunStatus::Queued {
-        d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+        d.emit(
+            0,
+            RunStatusChanged { status: RunStatus::Running, reason: None, partial: false, goes_on_at: None },
+        );
         return d.ask(Next::Begin { at: 0 });
     }
     // The calls of the previous driver are lost, and so are the tool calls that they made.
@@ -342,7 +349,15 @@ fn complete(turn: &mut Turn<'_>) {
     if d.state.node(0).paused && d.state.graph().status() == RunStatus::Running {
         match review::is_overdue(d.state) {
             true => review::ask(d, Premises::default()),
-            false => d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason: None, partial: false }),
+            false => d.emit(
+                0,
+                RunStatusChanged {
+                    status: RunStatus::Paused,
+                    reason: None,
+                    partial: false,
+                    goes_on_at: None,
+                },
+            ),
         }
     }
     // In a fork, a search may have nothing to pick from: a budget that is clear now had cancelled it.

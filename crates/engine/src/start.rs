@@ -27,7 +27,7 @@ pub fn start(run_id: RunId, spec: RunSpec, now: Timestamp) -> Decision {
     };
     let bodies: [EventBody; 4] = [
         RunCreated { behaviour_version: Behaviour::NEW, ..RunCreated::new(spec, root) }.into(),
-        RunStatusChanged { status: RunStatus::Queued, reason: None, partial: false }.into(),
+        RunStatusChanged { status: RunStatus::Queued, reason: None, partial: false, goes_on_at: None }.into(),
         NodeCreated { reason: "The user's objective".into(), ..NodeCreated::new(title) }.into(),
         ScratchpadLinked { scratchpad_doc_id: DocumentId::scratchpad(root) }.into(),
     ];

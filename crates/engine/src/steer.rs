@@ -13,6 +13,7 @@ mod retry;
 pub(crate) mod stop;
 
 use tree_agent_contract::command::Action;
+use tree_agent_contract::event::{NodePaused, RunStatusChanged};
 use tree_agent_contract::{Command, Refusal, RefusalKind, RunStatus, limits};
 
 use crate::strategy::Turn;
@@ -26,10 +27,20 @@ pub(crate) fn carry_out(turn: &mut Turn<'_>, command: &Command) -> Result<(), Re
     act(turn, command, false)
 }
 
-/// The review of the plan ends when its time has come.
-pub(crate) fn end_review(turn: &mut Turn<'_>) {
+/// A run of which nothing can go on before the quota of its provider has ended is paused until then.
+pub(crate) fn park(turn: &mut Turn<'_>) {
     let d = &mut turn.decider;
-    if !d.state.is_final() && d.state.review_ends_at().is_some_and(|at| at <= d.now) {
+    let is_running = d.state.graph().status() == RunStatus::Running && !d.state.node(0).paused;
+    let Some(until) = d.in_flight.quota_ends_at(d.now).filter(|_| is_running) else { return };
+    d.emit(0, NodePaused { author: String::new(), request_id: String::new(), in_flight: Vec::new() });
+    let (reason, goes_on_at) = (Some("quota".into()), Some(until));
+    d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false, goes_on_at });
+}
+
+/// The run goes on by itself when the time of its review, or of the quota that it waits for, has come.
+pub(crate) fn go_on_in_time(turn: &mut Turn<'_>) {
+    let d = &mut turn.decider;
+    if !d.state.is_final() && d.state.goes_on_at().is_some_and(|at| at <= d.now) {
         let by = Issuer { author: "", request_id: "", expected_seq: None, is_edit: false };
         pause::lift(d, by, 0);
         pause::go_on(d, 0);

@@ -13,7 +13,7 @@ use crate::v1 as pb;
 use crate::wire::{Wire, missing, wire_enum, wire_message, within};
 
 wire_message! {
-    RunStatusChanged => RunStatusChanged { status, reason, partial }
+    RunStatusChanged => RunStatusChanged { status, reason, partial, goes_on_at }
     NodeCreated => NodeCreated {
         parent_node_id, title, depth, band_index, step_index, step_id, reason, success_criteria, strategy, score, search,
         iteration, branch_id, deliverable, profile,

@@ -6,7 +6,7 @@ use crate::v1 as pb;
 use crate::wire::wire_message;
 
 wire_message! {
-    GraphSnapshot => Graph { run_id, seq, status, partial, nodes }
+    GraphSnapshot => Graph { run_id, seq, status, partial, goes_on_at, nodes }
     GraphNode => GraphNode {
         id, parent_id, title, reason, success_criteria, status, role, depth, band_index, step_index, step_id,
         message, decisions, progress, outcome, error, scratchpad_doc_id, scratchpad_tail, last_tool, plan, result, artifacts,

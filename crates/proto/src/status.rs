@@ -11,6 +11,8 @@ pub const ERROR_DOMAIN: &str = "treeagent.v1";
 
 /// The key of the cause of a role failure.
 const REASON: &str = "reason";
+/// The key of when the cause ends.
+const RETRY_AFTER: &str = "retryAfterMs";
 
 /// A role failure as the status that ends its stream.
 pub fn role_status(error: &RoleError) -> Status {
@@ -23,6 +25,7 @@ pub fn role_status(error: &RoleError) -> Status {
         RoleErrorKind::Overloaded => Code::ResourceExhausted,
     };
     let mut metadata = HashMap::from([("retryable".to_owned(), error.retryable().to_string())]);
+    metadata.extend(error.retry_after_ms.map(|ms| (RETRY_AFTER.to_owned(), ms.to_string())));
     metadata.extend(error.reason.clone().map(|reason| (REASON.to_owned(), reason)));
     let details = ErrorDetails::with_error_info(error.kind.as_str(), ERROR_DOMAIN, metadata);
     Status::with_error_details(code, error.message.clone(), details)
@@ -33,6 +36,8 @@ pub fn role_status(error: &RoleError) -> Status {
 pub fn role_error(status: &Status) -> RoleError {
     let info = status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN);
     let reason = info.as_ref().and_then(|info| info.metadata.get(REASON).cloned());
+    let retry_after = info.as_ref().and_then(|info| info.metadata.get(RETRY_AFTER));
+    let retry_after_ms = retry_after.and_then(|ms| ms.parse().ok());
     let kind = info.and_then(|info| info.reason.parse().ok()).unwrap_or(match status.code() {
         // An instance of another version may lack the method, and one with another role token accepts nothing; during
         // an upgrade, or while the token is being replaced, another instance answers.
@@ -52,7 +57,7 @@ pub fn role_error(status: &Status) -> RoleError {
         | Code::PermissionDenied => RoleErrorKind::Rejected,
         _ => RoleErrorKind::Internal,
     });
-    RoleError { reason, ..RoleError::new(kind, status.message()) }
+    RoleError { reason, retry_after_ms, ..RoleError::new(kind, status.message()) }
 }
 
 #[cfg(test)]
@@ -62,7 +67,8 @@ mod tests {
     #[test]
     fn every_kind_survives_the_status() {
         for &kind in RoleErrorKind::ALL {
-            let error = RoleError { reason: Some("rate limit".into()), ..RoleError::new(kind, "why") };
+            let (reason, retry_after_ms) = (Some("rate limit".into()), Some(7));
+            let error = RoleError { reason, retry_after_ms, ..RoleError::new(kind, "why") };
             assert_eq!(role_error(&role_status(&error)), error);
         }
     }

@@ -1,7 +1,7 @@
 //! Whether quotes say what a statement says: numbers with their units, dates, names and negations first, then words.
 //!
-//! It compares what can be compared, not the meaning. What it calls supported says the same of the same things in mostly
-//! the same words. What it does not understand it leaves open.
+//! It compares what can be compared, not the meaning. What it calls supported says the same of the same things in
+//! mostly the same words. What it does not understand it leaves open.
 
 use std::collections::HashSet;
 
@@ -106,8 +106,8 @@ impl Told<'_> {
     }
 }
 
-/// What two sentences of different sources say of the same thing, if that differs in one value: a number, a name, or yes
-/// and no.
+/// What two sentences of different sources say of the same thing, if that differs in one value: a number, a name, or
+/// yes and no.
 pub fn differ(a: Told<'_>, b: Told<'_>) -> Option<[String; 2]> {
     let shared = a.said.words().iter().filter(|word| b.said.words.contains(*word)).count();
     let alike = |one: Told<'_>, other: Told<'_>, but: Option<&String>| {

@@ -8,7 +8,7 @@ use tree_agent_engine::Graph;
 use super::paint::{Paint, Palette};
 use super::printable::one_line;
 use super::tree::run_icon;
-use super::{homework, search, steering, usage};
+use super::{homework, search, steering, stopped, usage};
 
 /// The line for `event`, or none when it does not matter to a reader: what is planned, what has ended, and what went
 /// wrong, but no calls of tools. `graph` already includes the event; it has the titles, which later events do not
@@ -17,6 +17,11 @@ pub(crate) fn line(event: &Event, graph: &Graph, palette: Palette) -> Option<Str
     let step = search::step(event, graph).or_else(|| homework::step(event, graph));
     let is_sentence = step.is_some();
     let (icon, paint, mut text) = step.or_else(|| describe(&event.body))?;
+    if let EventBody::RunStatusChanged(change) = &event.body
+        && let Some(at) = change.goes_on_at
+    {
+        text = stopped::waits(&graph.snapshot(), at);
+    }
     if let EventBody::RunStatusChanged(change) = &event.body
         && change.status.is_final()
         && let Some(used) = usage::words(&graph.usage())

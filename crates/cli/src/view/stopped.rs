@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tree_agent_contract::NodeStatus;
 use tree_agent_contract::graph::GraphSnapshot;
+use tree_agent_contract::{NodeStatus, Timestamp};
 
 use super::usage::{dollars, grouped};
 
@@ -21,10 +21,24 @@ pub(crate) fn words(graph: &GraphSnapshot, reason: &str) -> Option<String> {
         "maxWallClockMs" => "the end of its time".to_owned(),
         _ => return None,
     };
+    let (answered, all) = parts(graph);
+    Some(format!("stopped at {at}, {answered} of {all} parts answered"))
+}
+
+/// Such as `waits for the quota until 14:05 (UTC), 40 of 60 parts are done`.
+pub(crate) fn waits(graph: &GraphSnapshot, until: Timestamp) -> String {
+    let (answered, all) = parts(graph);
+    let until = until.to_string();
+    // The day is told, too: quotas may end tomorrow.
+    let (day, time) = (until.get(..10).unwrap_or_default(), until.get(11..16).unwrap_or(&until));
+    format!("waits for the quota until {day} {time} UTC, {answered} of {all} parts are done")
+}
+
+/// How many parts have been answered, and how many there are: the nodes that divide no work.
+fn parts(graph: &GraphSnapshot) -> (usize, usize) {
     let parents: HashSet<_> = graph.nodes.iter().filter_map(|node| node.parent_id).collect();
     let parts = graph.nodes.iter().filter(|node| !parents.contains(&node.id));
-    let (all, answered) = parts.fold((0, 0), |(all, answered), node| {
-        (all + 1, answered + usize::from(node.status == NodeStatus::Completed))
-    });
-    Some(format!("stopped at {at}, {answered} of {all} parts answered"))
+    parts.fold((0, 0), |(answered, all), node| {
+        (answered + usize::from(node.status == NodeStatus::Completed), all + 1)
+    })
 }

@@ -74,7 +74,11 @@ fn growing() -> Log {
     let run = RunId(uuid::Uuid::from_u128(7));
     let mut log = Log { run, events: Vec::new() };
     let root = log.node(None, "How do the services\x1b[2J share 木 work?", 0, None);
-    log.push(root, None, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+    log.push(
+        root,
+        None,
+        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false, goes_on_at: None },
+    );
     log.status(root, NodeStatus::Planning, Role::Planner, None);
     let first = log.node(Some(root), "Read the architecture", 1, Some((0, 0)));
     log.status(first, NodeStatus::Planning, Role::Planner, None);

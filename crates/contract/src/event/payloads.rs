@@ -56,6 +56,9 @@ payloads! {
         /// True if the run ended as partial: work was lost to a failure, a limit or a budget.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         partial: bool,
+        /// When a run that waits for the quota of its provider goes on by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goes_on_at: Option<Timestamp>,
     }
     /// Payload of `tree.node_created`.
     #[derive(Default)]

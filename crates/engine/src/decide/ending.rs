@@ -54,7 +54,7 @@ impl Decider<'_> {
             ),
         };
         let reason = reason.map(|reason| self.state.waiting().explain_run(reason));
-        self.emit(0, RunStatusChanged { status, reason, partial });
+        self.emit(0, RunStatusChanged { status, reason, partial, goes_on_at: None });
     }
 
     /// What a partial run lost, and to what: the guards that cut work, and the nodes that failed.
@@ -92,7 +92,7 @@ impl Decider<'_> {
             _ => reason,
         };
         let reason = (!reason.is_empty()).then_some(reason);
-        self.emit(0, RunStatusChanged { status, reason, partial: false });
+        self.emit(0, RunStatusChanged { status, reason, partial: false, goes_on_at: None });
     }
 }
 

@@ -233,8 +233,8 @@ impl Decider<'_> {
         self.create_document(self.own(at, document), self.place_of(at));
     }
 
-    /// What a tool wrote becomes an artifact of the node, also if the run has the text already from another one: `is_new`
-    /// says that it has not.
+    /// What a tool wrote becomes an artifact of the node, also if the run has the text already from another one.
+    /// `is_new`: it has not.
     fn keep_written(&mut self, at: usize, id: DocumentId, document: KeptDocument, is_new: bool) {
         if self.state.node(at).artifacts.iter().any(|known| known.document_id == Some(id)) {
             return;

@@ -42,9 +42,10 @@ impl State {
         self.steering.has_pauses() && self.line(at).any(|at| self.node(at).paused)
     }
 
-    /// When the review that the run waits for ends by itself; none for never.
-    pub(crate) fn review_ends_at(&self) -> Option<Timestamp> {
-        self.graph.nodes().first()?.review.as_ref()?.goes_on_at
+    /// When the run, which waits for a review or for a quota, goes on by itself; none for never.
+    pub(crate) fn goes_on_at(&self) -> Option<Timestamp> {
+        let review = self.graph.nodes().first()?.review.as_ref();
+        review.and_then(|review| review.goes_on_at).or(self.graph.goes_on_at())
     }
 
     /// Why nothing new begins for the node at `at`; none if something may.

@@ -35,7 +35,7 @@ pub(super) fn pause(
     advance_above(d, at);
     if at == 0 {
         let reason = Some(format!("paused by {}", by.name()));
-        d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false });
+        d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason, partial: false, goes_on_at: None });
     }
     Ok(())
 }
@@ -71,7 +71,10 @@ pub(super) fn resume(d: &mut Decider<'_>, by: Issuer<'_>, node: Option<NodeId>) 
 pub(super) fn lift(d: &mut Decider<'_>, by: Issuer<'_>, at: usize) {
     d.emit(at, NodeResumed { author: by.author.to_owned(), request_id: by.request_id.to_owned() });
     if at == 0 {
-        d.emit(0, RunStatusChanged { status: RunStatus::Running, reason: None, partial: false });
+        d.emit(
+            0,
+            RunStatusChanged { status: RunStatus::Running, reason: None, partial: false, goes_on_at: None },
+        );
     }
 }
 

@@ -51,5 +51,13 @@ pub(crate) fn ask(d: &mut Decider<'_>, premises: Premises) {
     let estimate = Estimate::of(d.state.spec(), rule.per_call.as_ref());
     let goes_on_at = rule.goes_on_after_ms.map(|ms| d.now.plus_millis(ms));
     d.emit(0, ReviewRequested { review: Review { premises, estimate, goes_on_at } });
-    d.emit(0, RunStatusChanged { status: RunStatus::Paused, reason: Some("review".into()), partial: false });
+    d.emit(
+        0,
+        RunStatusChanged {
+            status: RunStatus::Paused,
+            reason: Some("review".into()),
+            partial: false,
+            goes_on_at: None,
+        },
+    );
 }

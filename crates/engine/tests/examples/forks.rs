@@ -101,7 +101,9 @@ fn a_fork_at_the_end_of_a_run_has_ended() {
     // Nothing else may follow.
     let mut more = log.clone();
     let last = more.last().unwrap().clone();
-    let body = RunStatusChanged { status: RunStatus::Running, reason: None, partial: false }.into();
+    let body =
+        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false, goes_on_at: None }
+            .into();
     more.push(Event { seq: last.seq + 1, body, ..last });
     assert_eq!(violations(&more), ["tree.run_status stands after the end of the run"]);
 }

@@ -7,6 +7,7 @@ mod forks;
 mod homework;
 mod kept;
 mod leases;
+mod quota;
 mod reviewing;
 mod said;
 mod search;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tree_agent_contract::event::EventBody;
+use tree_agent_contract::event::{Event, EventBody};
 use tree_agent_contract::graph::{GraphStep, Usage};
 use tree_agent_contract::*;
 use tree_agent_engine::{CallKey, CallKind, RoleCall, Run};
@@ -25,6 +25,8 @@ pub(super) struct Meters {
     lenient: bool,
     /// Roles keep to their allowance and subtrees have budgets of their own.
     leased: bool,
+    /// Since when the run waits for a quota, and for how long it did before.
+    parked: (Option<Timestamp>, u64),
 }
 
 fn limits(budgets: &Budgets) -> [Option<u64>; 3] {
@@ -44,6 +46,16 @@ impl Meters {
     pub(super) fn new(plan: &WorldPlan) -> Self {
         let lenient = plan.commands > 0 || plan.leases > 0 || plan.review.is_some();
         Self { lenient, leased: plan.leases > 0 && plan.obedient, ..Self::default() }
+    }
+
+    /// The clock stands still while the run waits for a quota.
+    pub(super) fn follow(&mut self, event: &Event) {
+        let EventBody::RunStatusChanged(e) = &event.body else { return };
+        match (e.goes_on_at, self.parked.0.take()) {
+            (Some(_), _) => self.parked.0 = Some(event.timestamp),
+            (None, Some(since)) => self.parked.1 += event.timestamp.millis_since(since),
+            (None, None) => {}
+        }
     }
 
     pub(super) fn of_fork(plan: &WorldPlan) -> Self {
@@ -110,7 +122,7 @@ impl Meters {
             .zip(used)
             .filter_map(|((name, limit), used)| Some((name, limit?, used)))
             .collect();
-        all.push(("maxWallClockMs", budgets.max_wall_clock_ms, now.millis_since(started)));
+        all.push(("maxWallClockMs", budgets.max_wall_clock_ms, now.millis_since(started) - self.parked.1));
         if call.key.kind.creates_nodes() {
             let nodes = run.graph().nodes();
             // A step that names completed work creates no node.

@@ -346,6 +346,7 @@ impl World {
         let plans =
             |event: &Event| matches!(event.body, EventBody::PlanCreated(_) | EventBody::NodeCreated(_));
         let has_planned = decision.events.iter().any(plans);
+        decision.events.iter().for_each(|event| self.meters.follow(event));
         self.log.extend(decision.events);
         self.documents.write(decision.documents);
         if has_planned {
@@ -440,8 +441,12 @@ impl World {
         }
         self.ending.insert(key, Ending { accepted: false, wrote });
         if self.plan.failures > 0 && self.roll() < self.plan.failures {
-            let kind = RoleErrorKind::ALL[usize::from(self.roll()) % RoleErrorKind::ALL.len()];
-            return self.feed(Input::Failed(key, RoleError::new(kind, "bad luck")));
+            let roll = self.roll();
+            let kind = RoleErrorKind::ALL[usize::from(roll) % RoleErrorKind::ALL.len()];
+            // The provider of some says when its quota ends.
+            let retry_after_ms = roll.is_multiple_of(5).then(|| u64::from(roll) * 2_000);
+            let error = RoleError { retry_after_ms, ..RoleError::new(kind, "bad luck") };
+            return self.feed(Input::Failed(key, error));
         }
         if self.plan.failures > 0 && self.roll() < self.plan.failures / 4 {
             // Breaks the contract: an empty scratchpad.

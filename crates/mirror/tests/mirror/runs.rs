@@ -24,7 +24,14 @@ impl Graph {
     fn new() -> Self {
         let run_id = RunId("0190b6f1-8d3e-7cc4-a1c7-3f7f6c1d2e4b".parse().expect("an id"));
         let nodes = Vec::new();
-        let snapshot = GraphSnapshot { run_id, seq: 1, status: RunStatus::Running, partial: false, nodes };
+        let snapshot = GraphSnapshot {
+            run_id,
+            seq: 1,
+            status: RunStatus::Running,
+            partial: false,
+            goes_on_at: None,
+            nodes,
+        };
         let mut graph = Self(snapshot);
         graph.add(None, "The objective", "", None, NodeStatus::Waiting);
         graph

@@ -268,8 +268,8 @@ impl Library {
         quoted.collect()
     }
 
-    /// The sentences that carry a statement: one, or up to three. What says something else carries it as well, if nothing
-    /// supports it.
+    /// The sentences that carry a statement: one, or up to three. What says something else carries it as well, if
+    /// nothing supports it.
     fn carries(&self, text: &str) -> Option<Vec<usize>> {
         let said = Said::of(text);
         let near = self.near(&said);

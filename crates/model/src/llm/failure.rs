@@ -117,7 +117,8 @@ impl From<Failure> for RoleError {
             K::Broken => RoleErrorKind::Internal,
         };
         let reason = failure.is_limit.then(|| Sentence::RateLimit.english().to_owned());
-        RoleError { reason, ..RoleError::new(kind, failure.message) }
+        let retry_after_ms = failure.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        RoleError { reason, retry_after_ms, ..RoleError::new(kind, failure.message) }
     }
 }
 

@@ -185,7 +185,10 @@ impl Circuit {
             Some(until) if self.probing || Instant::now() < until => {
                 let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
                 let message = format!("the circuit is open for {seconds} s more after: {}", self.why);
-                Err(Failure { is_limit: self.is_limit, ..Failure::new(FailureKind::Open, message) })
+                // What the provider has said about its end holds for whoever asks in the meantime.
+                let retry_after = self.is_limit.then(|| until.saturating_duration_since(Instant::now()));
+                let is_limit = self.is_limit;
+                Err(Failure { is_limit, retry_after, ..Failure::new(FailureKind::Open, message) })
             }
             _ => Ok(()),
         }

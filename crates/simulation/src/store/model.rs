@@ -111,9 +111,10 @@ pub struct StoredDriver {
 }
 
 impl StoredRun {
-    /// Its review ends by itself.
+    /// Its review ends by itself, or its driver has put it aside until its time comes.
     pub(crate) fn is_timed(&self) -> bool {
-        self.spec.review.is_some_and(|review| review.goes_on_after_ms.is_some())
+        self.not_before > Timestamp::default()
+            || self.spec.review.is_some_and(|review| review.goes_on_after_ms.is_some())
     }
 
     /// A run with this root of which nothing else is known.

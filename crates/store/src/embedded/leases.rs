@@ -69,9 +69,9 @@ const HOUR: i64 = 3_600_000_000;
 /// Stands for the end of a lease that is the driver's.
 const INFINITY: i64 = i64::MAX;
 
+/// A run whose review ends by itself, or that its driver has put aside until its time comes.
+const TIMED: &str = "(spec ->> '$.review.goesOnAfterMs' IS NOT NULL OR not_before > 0)";
 /// A command waits for the run.
-/// A run whose review ends by itself.
-const TIMED: &str = "spec ->> '$.review.goesOnAfterMs' IS NOT NULL";
 const WAITED_FOR: &str = "EXISTS (SELECT 1 FROM tree_agent_commands c WHERE c.run_id = tree_agent_runs.id)";
 
 /// Failures since the last progress.

@@ -26,8 +26,9 @@ pub trait Leases: Send + Sync {
     /// The run of a driver whose lease ended twice or more without progress of the run is not taken, but put in
     /// quarantine: it may have killed its drivers.
     ///
-    /// A paused run that nobody owns is taken only if a command waits for it, or if its review ends by itself
-    /// ([`ReviewRule`](tree_agent_contract::ReviewRule)). Its driver puts it in quarantine until its time has come.
+    /// A paused run that nobody owns is taken only if a command waits for it, if its review ends by itself
+    /// ([`ReviewRule`](tree_agent_contract::ReviewRule)), or if its driver has put it in quarantine until its time
+    /// comes: that of a review, or of a quota.
     ///
     /// Besides these, takes up to `called` runs to which a command was sent since they were last claimed, also from
     /// quarantine. So a run that rests hears a command, and so does one that waits for a driver with room. It is taken

@@ -54,7 +54,8 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
              ORDER BY not_before, created_at, id LIMIT $5 FOR UPDATE SKIP LOCKED), \
          waited_for AS MATERIALIZED (SELECT id FROM tree_agent_runs \
              WHERE id IN (SELECT run_id FROM tree_agent_commands UNION ALL \
-                 SELECT id FROM tree_agent_runs WHERE status = 'paused' AND spec #> '{{review,goesOnAfterMs}}' IS NOT NULL) \
+                 SELECT id FROM tree_agent_runs WHERE status = 'paused' AND spec #> '{{review,goesOnAfterMs}}' IS NOT NULL \
+                 UNION ALL SELECT id FROM tree_agent_runs WHERE status = 'paused' AND not_before > '-infinity') \
              AND status = 'paused' AND {UNOWNED} \
              AND not_before <= now() AND (lease_expires_at IS NULL OR lease_expires_at < now()) \
              AND EXISTS (SELECT FROM me) AND id <> ALL (ARRAY(SELECT id FROM called)) \

@@ -182,3 +182,21 @@ pub async fn a_paused_run_that_waits_for_a_review_is_claimed_when_its_time_has_c
     let again = async { while f.store.claim("a", term, 8, 8, 0).await.unwrap().is_empty() {} };
     tokio::time::timeout(LONG, again).await.expect("it is claimed again");
 }
+
+pub async fn a_paused_run_that_was_put_aside_is_claimed_when_its_time_has_come(f: Fixture) {
+    f.store.create_run(new_run(1)).await.unwrap();
+    let term = f.store.begin_term("a", LONG).await.unwrap().number;
+    let held = f.store.claim("a", term, 8, 8, 8).await.unwrap()[0];
+    f.store.append([paused(held.run_id, held.epoch, 2)].into()).await.unwrap();
+    f.store.quarantine(held.run_id, held.epoch, Duration::from_millis(1)).await.unwrap();
+    let mut again = Vec::new();
+    let claimed = async {
+        while again.is_empty() {
+            again = f.store.claim("a", term, 8, 8, 0).await.unwrap();
+        }
+    };
+    tokio::time::timeout(LONG, claimed).await.expect("it is claimed again");
+    // What a person has paused since waits for a command.
+    f.store.release(&[(held.run_id, again[0].epoch)]).await.unwrap();
+    assert_eq!(f.store.claim("a", term, 8, 8, 8).await.unwrap(), []);
+}

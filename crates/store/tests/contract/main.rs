@@ -50,6 +50,7 @@ contract! {
     commands::the_end_of_a_run_refuses_what_waits,
     commands::a_paused_run_is_claimed_only_for_a_command,
     commands::a_paused_run_that_waits_for_a_review_is_claimed_when_its_time_has_come,
+    commands::a_paused_run_that_was_put_aside_is_claimed_when_its_time_has_come,
     document_tree::a_text_that_is_replaced_stays_in_the_history,
     document_tree::a_reader_is_told_where_the_present_text_begins,
     document_tree::documents_of_a_run_form_a_tree,

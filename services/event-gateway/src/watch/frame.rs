@@ -134,7 +134,11 @@ mod tests {
     }
 
     fn event(seq: u64, status: RunStatus) -> Event {
-        with_body(seq, RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false }.into())
+        with_body(
+            seq,
+            RunStatusChanged { status, reason: Some("r".repeat(300)), partial: false, goes_on_at: None }
+                .into(),
+        )
     }
 
     fn with_body(seq: u64, body: EventBody) -> Event {

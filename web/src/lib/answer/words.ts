@@ -1,6 +1,6 @@
 // What the page of an answer says about it, in plain words.
 
-import { cost, count, number } from '../format';
+import { cost, count, date, number } from '../format';
 import type { Counts, Verification } from '../projection/model';
 import type { Projection } from '../projection/projection';
 import { limitWords, reasonWords } from '../reasons';
@@ -31,10 +31,19 @@ export function stoppedWords(graph: Projection, reason: string): string | undefi
     maxWallClockMs: 'the end of its time',
   };
   if (at[budget] === undefined) return undefined;
+  return `stopped at ${at[budget]}, ${partsWords(graph)} answered`;
+}
+
+/** Parts are the nodes that divide no work. */
+function partsWords(graph: Projection): string {
   const parts = graph.nodes.filter(({ id }) => !graph.hasChildren(id));
   const answered = parts.filter(({ status }) => status === 'completed').length;
-  return `stopped at ${at[budget]}, ${number(answered)} of ${count(parts.length, 'part')} answered`;
+  return `${number(answered)} of ${count(parts.length, 'part')}`;
 }
+
+/** That a run waits for the quota of its provider, and how far it came. */
+export const quotaWords = (graph: Projection, until: number): string =>
+  `Waits for the quota until ${date(until)}; ${partsWords(graph)} done. It goes on by itself, or when somebody resumes it.`;
 
 /** What of an answer is doubted or was not checked, and why; one sentence each. */
 export function checkWords(counts: Counts | undefined, verification: Verification | undefined): string[] {

@@ -378,5 +378,7 @@ export interface GraphSnapshot {
   seq: number;
   status: RunStatus;
   partial: boolean;
+  /** When a run that waits for the quota of its provider goes on by itself. */
+  goesOnAt?: number;
   nodes: GraphNode[];
 }

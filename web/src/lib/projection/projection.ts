@@ -28,6 +28,8 @@ export class Projection {
   #seq = 0;
   #status: RunStatus = 'queued';
   #partial = false;
+  /** When a run that waits for the quota of its provider goes on by itself. */
+  #goesOnAt: number | undefined;
   /** An event of an unknown type may have changed anything, also one that the maker of a snapshot did not know. */
   #unsure = false;
   #counts = new Int32Array(NODE_STATUSES.length);
@@ -47,6 +49,7 @@ export class Projection {
     made.#seq = snapshot.seq;
     made.#status = snapshot.status;
     made.#partial = snapshot.partial;
+    made.#goesOnAt = snapshot.goesOnAt;
     made.#unsure = true;
     return made;
   }
@@ -58,6 +61,7 @@ export class Projection {
     copy.#seq = this.#seq;
     copy.#status = this.#status;
     copy.#partial = this.#partial;
+    copy.#goesOnAt = this.#goesOnAt;
     copy.#unsure = this.#unsure;
     copy.#counts = this.#counts.slice();
     copy.#maxDepth = this.#maxDepth;
@@ -119,6 +123,7 @@ export class Projection {
       case 'runStatus':
         this.#status = runStatus(event.body.value.status);
         this.#partial ||= event.body.value.partial;
+        this.#goesOnAt = event.body.value.goesOnAt && time(event.body.value.goesOnAt);
         return;
       case 'nodeCreated':
         this.#push(createdNode(event, event.body.value));
@@ -180,6 +185,10 @@ export class Projection {
 
   get status(): RunStatus {
     return this.#status;
+  }
+
+  get goesOnAt(): number | undefined {
+    return this.#goesOnAt;
   }
 
   get partial(): boolean {
@@ -247,6 +256,7 @@ export class Projection {
       seq: this.#seq,
       status: this.#status,
       partial: this.#partial,
+      ...(this.#goesOnAt !== undefined && { goesOnAt: this.#goesOnAt }),
       nodes: this.#nodes.map(({ since: _, ...node }) => node),
     };
   }

@@ -299,6 +299,7 @@ export function snapshot(g: Graph): GraphSnapshot {
     seq: Number(g.seq),
     status: runStatus(g.status),
     partial: g.partial,
+    ...(g.goesOnAt && { goesOnAt: time(g.goesOnAt) }),
     nodes: g.nodes.map(node),
   };
 }

@@ -81,7 +81,7 @@ impl Log {
             started_at: None,
             ended_at: None,
         };
-        let body = RunStatusChanged { status, reason: None, partial: false }.into();
+        let body = RunStatusChanged { status, reason: None, partial: false, goes_on_at: None }.into();
         self.write(vec![body], Projection { run: Some(row), ..Projection::default() }).await;
     }
 

@@ -34,7 +34,8 @@ pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
     let bodies: Vec<EventBody> = vec![
         RunCreated::new(RunSpec::new("why?"), root).into(),
         NodeCreated::new("why?").into(),
-        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false }.into(),
+        RunStatusChanged { status: RunStatus::Running, reason: None, partial: false, goes_on_at: None }
+            .into(),
         NodeStatusChanged {
             message: Some("leaf_decision:direct".into()),
             ..NodeStatusChanged::new(NodeStatus::Executing, Role::Executor)
@@ -68,7 +69,8 @@ pub(crate) fn log(status: RunStatus, partial: bool) -> Vec<Event> {
         }
         .into(),
         NodeCompleted { outcome: Outcome::Success, evidence: None, metrics: None }.into(),
-        RunStatusChanged { status, reason: Some("as the script says".into()), partial }.into(),
+        RunStatusChanged { status, reason: Some("as the script says".into()), partial, goes_on_at: None }
+            .into(),
     ];
     let events = bodies.into_iter().zip(1..).map(|(body, seq)| Event {
         run_id: run_id(),
