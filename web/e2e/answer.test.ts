@@ -159,7 +159,10 @@ describe('the answer of a run', () => {
 
   it('shows sources that disagree side by side, the newer one first', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'tree-agent-beacons-'));
-    await writeFile(join(folder, 'beacon-2019.md'), '# The beacon\n\nThe beacon of Lund was lit in 1931. It is tall.\n');
+    await writeFile(
+      join(folder, 'beacon-2019.md'),
+      '# The beacon\n\nThe beacon of Lund was lit in 1931. It is tall.\n',
+    );
     await writeFile(join(folder, 'beacon-2024.md'), '# Beacons\n\nThe beacon of Lund was lit in 1957. It is white.\n');
     await gateway.cli('import', folder, '--project', 'Beacons');
     const run = await gateway.run('When was the beacon of Lund lit?', 'offline', '--project', 'Beacons');
@@ -173,7 +176,9 @@ describe('the answer of a run', () => {
     const pair = page.getByTestId('disagreement');
     await pair.getByText('Sources disagree: 1957 or 1931').click();
     const sides = pair.getByRole('figure');
-    expect(await sides.first().innerText()).toMatch(/1957\s+2024[^]*The beacon of Lund was lit in 1957\.[^]*beacon-2024\.md/);
+    expect(await sides.first().innerText()).toMatch(
+      /1957\s+2024[^]*The beacon of Lund was lit in 1957\.[^]*beacon-2024\.md/,
+    );
     await sides.nth(1).getByRole('link', { name: 'beacon-2019.md' }).click();
     await page.locator('mark.passage').getByText('The beacon of Lund was lit in 1931.').waitFor();
     expect(await violations(page, 'sources that disagree')).toEqual([]);

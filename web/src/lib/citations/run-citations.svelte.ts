@@ -97,7 +97,10 @@ export class RunCitations {
     if (found === undefined) {
       found = new NodeCitations(async (page, signal) => {
         const { runId } = this.#session;
-        const { claims, nextPageToken, disagreements } = await runs.listCitations({ runId, nodeId, ...page }, { signal });
+        const { claims, nextPageToken, disagreements } = await runs.listCitations(
+          { runId, nodeId, ...page },
+          { signal },
+        );
         for (const { citation, sourceTitle } of claims) this.#title(citation?.documentId ?? '', sourceTitle);
         this.of(nodeId).disagreements = disagreements;
         return { items: claims, next: nextPageToken };
@@ -136,9 +139,7 @@ export class RunCitations {
     if (known !== undefined && known.of === items && known.verification === found) return known.doubts;
     const doubts = this.shown(nodeId, artifact).flatMap((one) => {
       const { citation } = one;
-      return citation === undefined || isVerified(one)
-        ? []
-        : [{ claim: citation.claim, why: unverified(citation) }];
+      return citation === undefined || isVerified(one) ? [] : [{ claim: citation.claim, why: unverified(citation) }];
     });
     for (const { claim, reason } of found?.doubts ?? [])
       doubts.push({ claim, why: `doubted by the verifier: ${reason}` });
