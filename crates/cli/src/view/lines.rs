@@ -85,7 +85,10 @@ fn describe(body: &EventBody) -> Option<(&'static str, Paint, String)> {
                 }
                 _ => return None,
             };
-            (icon, paint, format!("{}{}", change.status, because(&change.message)))
+            // The status says already that the node is blocked.
+            let why = change.message.as_deref().map(|m| m.trim_start_matches("blocked:"));
+            let why = why.map(|why| why.trim_start_matches("provider:").to_owned());
+            (icon, paint, format!("{}{}", change.status, because(&why)))
         }
         EventBody::ToolCallResult(call) if !call.ok => {
             ("⚙", Paint::Warn, format!("{} failed{}", one_line(&call.tool_name), because(&call.error)))

@@ -354,8 +354,7 @@ impl Library {
 /// True if a sentence begins with a word that stands for something before it.
 fn is_pronoun(sentence: &str) -> bool {
     let first = sentence.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    ["It", "Its", "They", "Their", "He", "His", "She", "Her", "This", "These", "Es", "Er"]
-        .contains(&first)
+    ["It", "Its", "They", "Their", "He", "His", "She", "Her", "This", "These", "Es", "Er"].contains(&first)
 }
 
 /// The parts of a piece that can be quoted: its sentences, or its lines.
