@@ -30,6 +30,8 @@ pub const FINDINGS: usize = 64;
 pub const LABEL_BYTES: usize = 256;
 /// Citations of one artifact.
 pub const CITATIONS: usize = 128;
+/// Milliseconds that a quota of the provider must last for a run to wait for it.
+pub const QUOTA_LEAST_MS: u64 = 20_000;
 /// Milliseconds for which a run waits at the most for the quota of its provider: a week, and a day.
 pub const QUOTA_MS: u64 = 8 * 24 * 60 * 60 * 1_000;
 /// Pairs of sources that disagree, in one artifact.

@@ -395,27 +395,28 @@ impl<'a> Decider<'a> {
         if self.state.ending(at).is_some() && !key.kind.finishes() {
             return self.ask(Next::WindDown { at });
         }
-        if let Some(until) = self.quota_ends_at(&error) {
-            return self.on_quota(at, error, until);
-        }
+        let quota = self.quota_ends_at(&error);
         let behaviour = self.state.behaviour();
         let is_provider = waiting::is_provider(&error);
         let clock_ms = self.state.elapsed_ms(self.now);
         let gave_up = is_provider
             && self.state.waiting().gives_up_on_provider(clock_ms, behaviour.provider_patience_ms);
-        let is_away = is_provider || error.kind == RoleErrorKind::Unreachable;
+        let is_away = is_provider || error.kind == RoleErrorKind::Unreachable || quota.is_some();
         if is_away && key.kind == CallKind::Verify && self.in_flight.tries(at) >= VERIFIER_TRIES {
             // The answer is there, and its reader waits for it.
             self.in_flight.reached(at);
             return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
         }
-        if is_away && !gave_up {
+        if is_away && (quota.is_some() || !gave_up) {
             let exhausted_ms = self.state.exhausted_ms_of(at).map(|since| clock_ms.saturating_sub(since));
             if exhausted_ms.is_some_and(|ms| ms >= behaviour.grace_ms) {
                 self.in_flight.reached(at);
                 return self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
             }
-            return self.on_unreachable(at, error);
+            return match quota {
+                Some(until) => self.on_quota(at, error, until),
+                None => self.on_unreachable(at, error),
+            };
         }
         self.in_flight.reached(at);
         let attempts = self.state.budgets().max_attempts;
@@ -430,10 +431,9 @@ impl<'a> Decider<'a> {
         self.ask(Next::Failed { at, failure: Failure { kind: key.kind, error, gave_up } });
     }
 
-    /// When a quota ends that `error` is about, if that is said: later than a role that is away is asked again, and not
-    /// too late.
+    /// When a quota ends that `error` is about, if that is said: neither soon nor too late.
     fn quota_ends_at(&self, error: &RoleError) -> Option<Timestamp> {
-        let waits = self.state.behaviour().unreachable_max_ms + 1..=limits::QUOTA_MS;
+        let waits = limits::QUOTA_LEAST_MS..=limits::QUOTA_MS;
         error.retry_after_ms.filter(|ms| waits.contains(ms)).map(|ms| self.now.plus_millis(ms))
     }
 

@@ -10,6 +10,8 @@ use tree_agent_contract::{Citation, DocumentId, Verdict, limits};
 
 use crate::claims::Claims;
 
+/// The highest number of a footnote.
+const HIGHEST: usize = 9_999;
 /// What a citation quotes if its footnote is missing or says nothing. It is in no document.
 const NOTHING: &str = "(no words are quoted)";
 
@@ -153,7 +155,7 @@ pub(crate) fn with_more(markdown: &str, added: &[(usize, Source)], language: &st
         let number = match lines.iter().find(|(known, _)| *known == source) {
             Some((_, number)) => number.clone(),
             None => {
-                next += 1;
+                next = Some(next + 1).filter(|next| *next <= HIGHEST)?;
                 lines.push((source, next.to_string()));
                 next.to_string()
             }

@@ -147,7 +147,8 @@ impl Decider<'_> {
             if let Some(document) = document {
                 self.create_document(document, place);
             }
-            if !artifact.citations.is_empty() || artifact.uncited.is_some() {
+            let disagrees = !artifact.disagreements.is_empty();
+            if !artifact.citations.is_empty() || artifact.uncited.is_some() || disagrees {
                 let counts = CitationCounts::of(&artifact.citations, artifact.uncited.unwrap_or(0));
                 let (citations, disagreements) = (artifact.citations, artifact.disagreements);
                 self.emit(at, ArtifactCited { artifact_id: id, citations, counts, disagreements });

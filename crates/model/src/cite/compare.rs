@@ -88,8 +88,16 @@ fn context_of(citations: &[&Citation]) -> Said {
 
 /// True if a statement has the words of its quote, and no others.
 fn is_quote(claim: &str, quote: &str) -> bool {
-    let words = |text: &str| -> String {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    // Signs and points belong to numbers.
+    let of_number = |c: char| matches!(c, '.' | ',' | '-' | '–' | '−' | '%' | '$' | '€' | '£' | '/');
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split_whitespace().map(|word| {
+            let has_digits = word.contains(char::is_numeric);
+            let kept = word.chars().filter(|c| c.is_alphanumeric() || has_digits && of_number(*c));
+            kept.flat_map(char::to_lowercase).collect::<String>()
+        });
+        let words = words.map(|word| word.trim_end_matches(['.', ',']).to_owned());
+        words.filter(|word| !word.is_empty()).collect()
     };
     words(claim) == words(quote)
 }

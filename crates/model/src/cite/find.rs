@@ -127,7 +127,8 @@ impl Library {
     fn add(&mut self, document: Document, passages: Option<&[Range<usize>]>) {
         let at = self.documents.len();
         // What another role has written carries a statement only where it cites something itself.
-        let is_artifact = document.path.is_empty();
+        let is_artifact =
+            document.kind == DocumentKind::Artifact && !document.path.starts_with("tool-output/");
         let mut cited: HashMap<String, (DocumentId, String)> = HashMap::new();
         if is_artifact {
             for note in footnotes::citations(&document.body) {

@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
             let failure = match self.target(&name).await {
                 Ok(target) => {
                     progress.budget = target.facts.prompt(self.context, target.output_limit);
-                    (progress.shortened, progress.blank) = (false, false);
+                    (progress.shortened, progress.blank, progress.free) = (false, false, false);
                     match self.with::<R>(&target, input, &render, &mut progress).await? {
                         Ok(answered) => return Ok(answered),
                         // The same model is asked again, within what it has said.
@@ -305,7 +305,13 @@ impl<'a> Call<'a> {
                         progress.writer.remark(&remark).await;
                         continue;
                     }
-                    FailureKind::TooLong if failure.context.is_none() && !progress.shortened => {
+                    // A context that is known already does not help.
+                    FailureKind::TooLong
+                        if !progress.shortened
+                            && failure.context.is_none_or(|named| {
+                                provider.context(model).is_some_and(|known| known <= named)
+                            }) =>
+                    {
                         progress.shortened = true;
                         progress.budget /= 2;
                         continue;

@@ -117,7 +117,10 @@ impl From<Failure> for RoleError {
             K::Broken => RoleErrorKind::Internal,
         };
         let reason = failure.is_limit.then(|| Sentence::RateLimit.english().to_owned());
-        let retry_after_ms = failure.retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
+        // Of a server that is down nobody knows when it is back, whatever it says.
+        let says_when = failure.is_limit || failure.kind == K::Quota;
+        let retry_after = failure.retry_after.filter(|_| says_when);
+        let retry_after_ms = retry_after.and_then(|wait| u64::try_from(wait.as_millis()).ok());
         RoleError { reason, retry_after_ms, ..RoleError::new(kind, failure.message) }
     }
 }

@@ -72,6 +72,8 @@ struct Circuit {
     /// The message of the failure that opened it, and whether that was a limit.
     why: String,
     is_limit: bool,
+    /// The provider has said how long.
+    is_asked: bool,
 }
 
 /// Permission to make one request. If it is dropped without an outcome, as by a cancelled call, the next request may
@@ -186,7 +188,7 @@ impl Circuit {
                 let seconds = until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
                 let message = format!("the circuit is open for {seconds} s more after: {}", self.why);
                 // What the provider has said about its end holds for whoever asks in the meantime.
-                let retry_after = self.is_limit.then(|| until.saturating_duration_since(Instant::now()));
+                let retry_after = self.is_asked.then(|| until.saturating_duration_since(Instant::now()));
                 let is_limit = self.is_limit;
                 Err(Failure { is_limit, retry_after, ..Failure::new(FailureKind::Open, message) })
             }
@@ -242,6 +244,7 @@ impl Admission<'_> {
             circuit.open_until = Some(Instant::now() + asked.unwrap_or(self.gate.open_for));
             circuit.why.clone_from(&failure.message);
             circuit.is_limit = failure.is_limit;
+            circuit.is_asked = asked.is_some();
         }
         if was_probe {
             circuit.probing = false;

@@ -80,6 +80,8 @@ const ORDINAL: &str = "st nd rd th";
 /// Words before a year.
 const DATED: &str = "in since until of by from year before after im seit bis january february march april may june july \
     august september october november december";
+/// Whole numbers below this are exact.
+const EXACT: f64 = 9e15;
 /// Words behind a number that may say what it counts.
 const UNIT_WORDS: usize = 3;
 
@@ -102,9 +104,16 @@ impl Number {
         let counts_the_same =
             is_year || self.units.is_empty() || other.units.is_empty() || self.shares_unit(other);
         let difference = (self.value - other.value).abs();
-        let is_equal = difference <= 1e-9 * self.value.abs().max(1.0);
-        let is_rounded =
-            !is_year && self.step > other.step && difference <= self.step / 2.0 + 1e-9 * self.value.abs();
+        // Of more digits than a number of this kind has exactly, all must be the same.
+        let is_exact = self.value.abs().max(other.value.abs()) < EXACT;
+        let is_equal = match is_exact {
+            true => difference <= 4.0 * f64::EPSILON * self.value.abs(),
+            false => self.text == other.text,
+        };
+        let is_rounded = !is_year
+            && is_exact
+            && self.step > other.step
+            && difference <= self.step / 2.0 + 4.0 * f64::EPSILON * self.value.abs();
         counts_the_same && (is_equal || is_rounded)
     }
 

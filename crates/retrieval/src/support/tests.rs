@@ -62,6 +62,11 @@ fn a_number_without_a_source_is_never_supported() {
         let statement = format!("The harbour has {number} piers and its crane lifts tons.");
         assert_ne!(support(&statement, &quotes), Support::Supported, "{statement}");
     }
+    for (said, quoted) in [("9783161484103", "9783161484105"), ("0.0000000001", "0.0000000002"), ("-5", "5")]
+    {
+        let of = |number: &str| format!("The number of the book is {number}.");
+        assert_ne!(support(&of(said), &[&of(quoted)]), Support::Supported, "{said}");
+    }
     let computed = support("In total the harbour has 160 things.", &quotes);
     assert_eq!(computed, Support::Computed);
 }
