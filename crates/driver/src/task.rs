@@ -212,7 +212,10 @@ impl RunTask {
             }
             let mut next = tokio::select! {
                 biased;
-                () = self.stop.cancelled() => return Ok(Ended::Stopped),
+                () = self.stop.cancelled() => return Ok(match rests {
+                    true => Ended::Rests(rests_for.map(Duration::from_millis)),
+                    false => Ended::Stopped,
+                }),
                 order = self.orders.recv() => Some(order.unwrap_or(Message::Tick)),
                 message = self.mailbox.recv() => Some(message.unwrap_or(Message::Tick)),
                 () = share.granted() => None,
