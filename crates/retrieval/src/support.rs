@@ -55,6 +55,9 @@ pub fn sentences(text: &str) -> Vec<Said> {
 /// What the sentences of `quotes` say together of `statement`. `context` says what they are about, such as the headings
 /// above them: its names and words need not be quoted, its numbers must be.
 pub fn support(statement: &Said, quotes: &[&Said], context: &Said) -> Support {
+    if statement.is_cut || quotes.is_empty() || quotes.iter().any(|said| said.is_cut) {
+        return Support::Open;
+    }
     let told: HashSet<&str> =
         quotes.iter().chain([&context]).flat_map(|said| said.words.iter().map(String::as_str)).collect();
     let share = statement.share(|word| told.contains(word));
@@ -109,10 +112,16 @@ impl Told<'_> {
 /// What two sentences of different sources say of the same thing, if that differs in one value: a number, a name, or
 /// yes and no.
 pub fn differ(a: Told<'_>, b: Told<'_>) -> Option<[String; 2]> {
+    if a.said.is_cut || b.said.is_cut || a.said.codes != b.said.codes {
+        return None;
+    }
     let shared = a.said.words().iter().filter(|word| b.said.words.contains(*word)).count();
     let alike = |one: Told<'_>, other: Told<'_>, but: Option<&String>| {
         one.said.share(|word| but.is_some_and(|but| but == word) || other.tells(word))
     };
+    if shared < SHARED {
+        return None;
+    }
     let mut others: Vec<_> = b.said.numbers.iter().collect();
     let mut own = Vec::new();
     for number in &a.said.numbers {
@@ -121,9 +130,6 @@ pub fn differ(a: Told<'_>, b: Told<'_>) -> Option<[String; 2]> {
             Some(at) => drop(others.swap_remove(at)),
             None => own.push(number),
         }
-    }
-    if shared < SHARED || a.said.codes != b.said.codes {
-        return None;
     }
     let lacks = |one: Told<'_>, other: Told<'_>| -> Vec<String> {
         one.said.names.iter().filter(|name| !other.tells(name)).cloned().collect()

@@ -30,11 +30,7 @@ pub(super) async fn compare(artifact: &mut ArtifactDraft, language: &str) {
             let quoted: Vec<Said> = own.iter().flat_map(|citation| sentences(&citation.quote)).collect();
             support(&said, &quoted.iter().collect::<Vec<_>>(), &context_of(own))
         };
-        let found = match quotes.iter().any(|quote| is_quote(&claim, quote)) {
-            true => Found::Supported,
-            false => of(&own),
-        };
-        match found {
+        match of(&own) {
             Found::Contradicted { quote, statement } => {
                 // The one that says so alone; else nobody knows which.
                 let alone = own.iter().position(|one| matches!(of(&[*one]), Found::Contradicted { .. }));
@@ -84,22 +80,6 @@ fn context_of(citations: &[&Citation]) -> Said {
     let headings = citations.iter().filter_map(|one| one.passage.as_ref()).map(|passage| &passage.heading);
     let titles = citations.iter().map(|one| &one.source_title);
     Said::of(&headings.chain(titles).map(String::as_str).collect::<Vec<_>>().join("\n"))
-}
-
-/// True if a statement has the words of its quote, and no others.
-fn is_quote(claim: &str, quote: &str) -> bool {
-    // Signs and points belong to numbers.
-    let of_number = |c: char| matches!(c, '.' | ',' | '-' | '–' | '−' | '%' | '$' | '€' | '£' | '/');
-    let words = |text: &str| -> Vec<String> {
-        let words = text.split_whitespace().map(|word| {
-            let has_digits = word.contains(char::is_numeric);
-            let kept = word.chars().filter(|c| c.is_alphanumeric() || has_digits && of_number(*c));
-            kept.flat_map(char::to_lowercase).collect::<String>()
-        });
-        let words = words.map(|word| word.trim_end_matches(['.', ',']).to_owned());
-        words.filter(|word| !word.is_empty()).collect()
-    };
-    words(claim) == words(quote)
 }
 
 /// The language of a text, if it is plain.

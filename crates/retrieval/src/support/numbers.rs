@@ -1,54 +1,21 @@
 //! Numbers in a text: their value, how exact they are, and what they count.
 
 use crate::support::said::{Word, is_in};
-use crate::terms::terms;
+use crate::terms::{is_stop, terms};
 
-/// Numbers in words. `one` says too little.
-const WORDS: [(&str, f64); 30] = [
-    ("two", 2.0),
-    ("three", 3.0),
-    ("four", 4.0),
-    ("five", 5.0),
-    ("six", 6.0),
-    ("seven", 7.0),
-    ("eight", 8.0),
-    ("nine", 9.0),
-    ("ten", 10.0),
-    ("eleven", 11.0),
-    ("twelve", 12.0),
-    ("thirteen", 13.0),
-    ("fourteen", 14.0),
-    ("fifteen", 15.0),
-    ("sixteen", 16.0),
-    ("seventeen", 17.0),
-    ("eighteen", 18.0),
-    ("nineteen", 19.0),
-    ("twenty", 20.0),
-    ("thirty", 30.0),
-    ("forty", 40.0),
-    ("fifty", 50.0),
-    ("sixty", 60.0),
-    ("seventy", 70.0),
-    ("eighty", 80.0),
-    ("ninety", 90.0),
-    ("hundred", 100.0),
-    ("dozen", 12.0),
-    ("zwölf", 12.0),
-    ("drei", 3.0),
-];
-/// What a number is multiplied by.
-const SCALES: [(&str, f64); 10] = [
-    ("hundred", 1e2),
-    ("thousand", 1e3),
-    ("million", 1e6),
-    ("millions", 1e6),
-    ("mio", 1e6),
-    ("billion", 1e9),
-    ("billions", 1e9),
-    ("bn", 1e9),
-    ("trillion", 1e12),
-    ("millionen", 1e6),
-];
+/// Numbers in words, each behind its digits.
+const WORDS: &str = "2 two zwei 3 three drei 4 four vier 5 five fünf 6 six sechs 7 seven sieben 8 eight acht 9 nine neun \
+    10 ten zehn 11 eleven elf 12 twelve dozen zwölf dutzend 13 thirteen dreizehn 14 fourteen vierzehn 15 fifteen fünfzehn \
+    16 sixteen sechzehn 17 seventeen siebzehn 18 eighteen achtzehn 19 nineteen neunzehn 20 twenty zwanzig 30 thirty \
+    dreißig 40 forty vierzig 50 fifty fünfzig 60 sixty sechzig 70 seventy siebzig 80 eighty achtzig 90 ninety neunzig \
+    100 hundred hundert";
+/// What a number is multiplied by, in the same form.
+const SCALES: &str = "100 hundred hundert 1000 thousand tausend 1000000 million millions mio millionen 1000000000 billion \
+    billions bn milliarde milliarden 1000000000000 trillion billionen";
+/// Words that say how many, and are no numbers here: a quote must have them, too.
+const AMOUNTS: &str = "one single sole half third quarter twice thrice first second once thousand thousands million \
+    millions billion billions trillion dozens hundreds both ein einzige halb hälfte drittel viertel tausend hundert \
+    million millionen milliarde milliarden";
 /// Words behind a number that are no unit of it.
 const NO_UNIT: &str = "of in and or to from at on by for with the a an as is are was were that which than per but it its \
     had has have when while until since und oder von im bis";
@@ -155,10 +122,10 @@ pub(super) fn number(words: &[Word<'_>], at: usize) -> Option<(Number, usize)> {
     let scale = words.get(at + used).filter(|next| next.before.chars().all(|c| c == ' ' || c == '-'));
     let scale = scale.and_then(|next| {
         let name = next.text.to_lowercase();
-        SCALES.iter().find(|(known, _)| *known == name)
+        worth(SCALES, &name)
     });
     let is_scaled = scale.is_some();
-    if let Some((_, by)) = scale {
+    if let Some(by) = scale {
         (value, step, used) = (value * by, step * by, used + 1);
     }
     let before = at.checked_sub(1).map(|at| words[at].text.to_lowercase());
@@ -204,17 +171,34 @@ fn digits(text: &str) -> Option<(f64, f64, bool)> {
         [_, _, ..] if all_same && grouped => (groups.concat(), ""),
         _ => (groups[..groups.len() - 1].concat(), groups[groups.len() - 1]),
     };
-    let value: f64 = format!("{whole}.{fraction}0").parse().ok()?;
+    let value: f64 = format!("{whole}.{fraction}0").parse().ok().filter(|value: &f64| value.is_finite())?;
     Some((value, 10_f64.powi(-(fraction.len() as i32)), separators.is_empty()))
 }
 
 fn spelled(word: &str) -> Option<f64> {
-    WORDS.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
+    worth(WORDS, word)
+}
+
+/// What a word is worth, by a list of values and their words.
+fn worth(list: &str, word: &str) -> Option<f64> {
+    let mut value = 0.0;
+    list.split_ascii_whitespace().find_map(|known| match known.parse() {
+        Ok(next) => {
+            value = next;
+            None
+        }
+        Err(_) => (known == word).then_some(value),
+    })
+}
+
+/// Whether a word says how many without being a number. `one of them` and `one can` say nothing of that.
+pub(super) fn is_amount(word: &str, next: &str) -> bool {
+    is_in(AMOUNTS, word) && !(matches!(word, "one" | "ein") && (is_stop(next) || is_in(NO_UNIT, next)))
 }
 
 /// A minus that belongs to the number behind it.
 fn plain_sign(before: &str) -> bool {
-    let sign = before.strip_suffix(['-', '−']);
+    let sign = before.strip_suffix(['-', '−', '–']);
     sign.is_some_and(|rest| rest.is_empty() || rest.ends_with([' ', '(']))
 }
 
@@ -245,9 +229,7 @@ fn is_version(word: &str) -> bool {
 /// Whether a word may stand directly behind digits and leave them a number.
 fn may_follow(word: &str) -> bool {
     let lower = word.to_lowercase();
-    is_in(ORDINAL, &lower)
-        || UNITS.iter().any(|same| is_in(same, &lower))
-        || SCALES.iter().any(|(scale, _)| *scale == lower)
+    is_in(ORDINAL, &lower) || UNITS.iter().any(|same| is_in(same, &lower)) || worth(SCALES, &lower).is_some()
 }
 
 fn unit(word: &str) -> String {

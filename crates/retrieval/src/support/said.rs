@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use unicode_normalization::UnicodeNormalization;
+
 use crate::format::pattern;
-use crate::support::numbers::{Number, number};
+use crate::support::numbers::{Number, is_amount, number};
 use crate::terms::{Query, is_stop, terms};
 
 pattern!(LINK, r"\]\([^)\s]*\)|https?://\S+|\[\^\d{1,4}\]");
@@ -38,6 +40,8 @@ const CLAUSES: &str =
 /// Words that nobody denies.
 const SMALL: &str = "a an the to be been being of in any its own their your my our his her it that this these those very \
     so too as at on for with by ein eine einen einem einer der die das den dem zu im am";
+/// Numbers that are read of one sentence.
+const NUMBERS: usize = 64;
 /// Words of a denial that say what is denied.
 const DENIED: usize = 2;
 
@@ -57,6 +61,8 @@ pub struct Said {
     /// The word that it begins with, if that matters.
     pub(super) first: Option<String>,
     pub(super) denials: Vec<Denial>,
+    /// It has more numbers than are read, so nothing can be said of it.
+    pub(super) is_cut: bool,
 }
 
 /// A word that denies, and the words behind it.
@@ -93,7 +99,9 @@ pub(super) struct Word<'a> {
 impl Said {
     /// Reads a sentence.
     pub fn of(text: &str) -> Self {
-        let text = LINK.replace_all(text, "]");
+        // Full-width digits are digits.
+        let text: String = text.nfkc().collect();
+        let text = LINK.replace_all(&text, "]");
         let text = DATE.replace_all(&text, |date: &regex::Captures<'_>| {
             let month = date[2].parse::<usize>().ok().and_then(|month| MONTHS.get(month.wrapping_sub(1)));
             month.map_or_else(|| date[0].to_owned(), |month| format!("{} {month} {}", &date[3], &date[1]))
@@ -106,6 +114,10 @@ impl Said {
         let words = words(&text);
         let mut at = 0;
         while let Some(word) = words.get(at) {
+            if said.numbers.len() == NUMBERS {
+                said.is_cut = true;
+                break;
+            }
             let lower = word.text.to_lowercase();
             let next = words.get(at + 1).map(|next| next.text.to_lowercase()).unwrap_or_default();
             if is_in(DENIALS, &lower) && !is_in(ONLY, &next)
@@ -124,7 +136,11 @@ impl Said {
                 continue;
             }
             at += 1;
-            if word.text.contains(|c: char| c.is_ascii_digit()) {
+            if is_amount(&lower, &next) {
+                said.codes.push(lower);
+                continue;
+            }
+            if word.text.contains(char::is_numeric) {
                 // 2FA
                 let joined = words.get(at).filter(|next| next.before.is_empty() && next.text != "%");
                 said.codes.push(lower + &joined.map(|next| next.text.to_lowercase()).unwrap_or_default());
@@ -148,7 +164,8 @@ impl Said {
     /// Of 100 of its words that matter, how many are told elsewhere.
     pub fn share(&self, is_told: impl Fn(&str) -> bool) -> usize {
         let told = self.matter.iter().filter(|word| is_told(word)).count();
-        if self.matter.is_empty() { 0 } else { 100 * told / self.matter.len() }
+        // What has only numbers, says it with them.
+        if self.matter.is_empty() { 100 } else { 100 * told / self.matter.len() }
     }
 
     /// A name as it is written.

@@ -67,6 +67,20 @@ fn a_number_without_a_source_is_never_supported() {
         let of = |number: &str| format!("The number of the book is {number}.");
         assert_ne!(support(&of(said), &[&of(quoted)]), Support::Supported, "{said}");
     }
+    for (said, quoted) in [
+        ("The harbour has one pier.", "The harbour has two piers."),
+        ("The harbour of Avon has a million lamps.", "The harbour of Avon has 12 lamps."),
+        ("Der Hafen von Avon hat fünf alte Kräne.", "Der Hafen von Avon hat drei alte Kräne."),
+        ("The harbour has １２ piers.", "The harbour has 14 piers."),
+        ("The harbour has ٣ piers of wood.", "The harbour has ٤ piers of wood."),
+        ("The pier of Avon is 1.5 m wide.", "The pier of Avon is 15 m wide."),
+        ("The cold of Avon is –5 degrees.", "The cold of Avon is 5 degrees."),
+    ] {
+        assert_ne!(support(said, &[quoted]), Support::Supported, "{said}");
+    }
+    assert_eq!(support("It has １２ piers.", &["It has twelve piers."]), Support::Supported);
+    let many = "1, ".repeat(100_000);
+    assert_eq!(support(&many, &[&many]), Support::Open);
     let computed = support("In total the harbour has 160 things.", &quotes);
     assert_eq!(computed, Support::Computed);
 }
