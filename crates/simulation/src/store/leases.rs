@@ -96,7 +96,10 @@ impl Model {
                     }
                 }
                 run.epoch += u64::from(!same_epoch || run.epoch == 0);
-                (run.owner, run.not_before) = (Some(driver.to_owned()), Timestamp::default());
+                run.owner = Some(driver.to_owned());
+                if run.row.status != RunStatus::Paused {
+                    run.not_before = Timestamp::default();
+                }
                 run.claimed_command = run.last_command;
                 let (epoch, head_seq, failures) = (run.epoch, run.head(), run.failures.0);
                 Some((created_at, Claim { run_id, epoch, head_seq, failures }))

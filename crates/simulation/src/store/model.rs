@@ -161,7 +161,7 @@ impl StoredRun {
 
     fn project(&mut self, rows: Projection) {
         if let Some(row) = rows.run {
-            self.row = row;
+            (self.row, self.not_before) = (row, Timestamp::default());
         }
         for mut node in rows.nodes {
             // The fields that a node was created with stay.

@@ -265,14 +265,15 @@ impl Leases for EmbeddedStore {
     }
 }
 
-/// Makes the driver the owner of the runs, each in its next epoch.
+/// Makes the driver the owner of the runs, each in its next epoch. A paused run keeps the time at which it goes on,
+/// in case this driver gives it back before it has looked.
 fn take(tx: &Connection, driver: &str, mut claims: Vec<Claim>) -> Result<Vec<Claim>, StoreError> {
     for claim in &mut claims {
         claim.epoch += 1;
         execute(
             tx,
-            "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4, not_before = 0, \
-             claimed_command = last_command WHERE id = ?1",
+            "UPDATE tree_agent_runs SET epoch = ?2, lease_owner = ?3, lease_expires_at = ?4, \
+             not_before = CASE status WHEN 'paused' THEN not_before ELSE 0 END, claimed_command = last_command WHERE id = ?1",
             params![claim.run_id.0, claim.epoch as i64, driver, INFINITY],
         )?;
     }

@@ -14,7 +14,8 @@ pub(super) fn write(db: &Connection, run: RunId, projection: &Projection) -> Res
         execute(
             db,
             "UPDATE tree_agent_runs SET changed_at = CASE WHEN status <> ?2 THEN ?9 ELSE changed_at END, status = ?2, \
-             partial = ?3, error = ?4, node_count = ?5, usage = ?6, started_at = ?7, ended_at = ?8 WHERE id = ?1",
+             partial = ?3, error = ?4, node_count = ?5, usage = ?6, started_at = ?7, ended_at = ?8, not_before = 0 \
+             WHERE id = ?1",
             params![
                 run.0,
                 row.status.as_str(),

@@ -137,6 +137,7 @@ impl Builder {
                    node_count = COALESCE(i.node_count, r.node_count), usage = COALESCE(i.usage, r.usage), \
                    started_at = CASE WHEN i.status IS NULL THEN r.started_at ELSE i.started_at END, \
                    ended_at = CASE WHEN i.status IS NULL THEN r.ended_at ELSE i.ended_at END, \
+                   not_before = CASE WHEN i.status IS NULL THEN r.not_before ELSE '-infinity' END, \
                    changed_at = CASE WHEN i.status <> r.status THEN clock_timestamp() ELSE r.changed_at END";
         }
         let rows = self.unnest(&types);

@@ -70,7 +70,8 @@ static CLAIM: LazyLock<String> = LazyLock::new(|| {
          owner AS MATERIALIZED (SELECT id FROM tree_agent_drivers \
              WHERE id = $1 AND term = $2 AND EXISTS (SELECT FROM free) FOR SHARE), \
          claimed AS (UPDATE tree_agent_runs r SET epoch = r.epoch + 1, lease_owner = owner.id, \
-                 lease_expires_at = 'infinity', not_before = '-infinity', claimed_command = r.last_command, \
+                 lease_expires_at = 'infinity', claimed_command = r.last_command, \
+                 not_before = CASE r.status WHEN 'paused' THEN r.not_before ELSE '-infinity' END, \
                  expiries = COALESCE(free.expiries, r.expiries), \
                  failures = CASE WHEN r.progress_seq > r.failed_seq THEN 0 ELSE r.failures END, \
                  failed_seq = CASE WHEN free.expiries IS NULL THEN r.failed_seq ELSE r.progress_seq END \

@@ -196,7 +196,11 @@ pub async fn a_paused_run_that_was_put_aside_is_claimed_when_its_time_has_come(f
         }
     };
     tokio::time::timeout(LONG, claimed).await.expect("it is claimed again");
+    // A driver that could not look at it gives it back as it was.
+    f.store.release(&[(held.run_id, again[0].epoch)]).await.unwrap();
+    let again = f.store.claim("a", term, 8, 8, 0).await.unwrap();
     // What a person has paused since waits for a command.
+    f.store.append([paused(held.run_id, again[0].epoch, 3)].into()).await.unwrap();
     f.store.release(&[(held.run_id, again[0].epoch)]).await.unwrap();
     assert_eq!(f.store.claim("a", term, 8, 8, 8).await.unwrap(), []);
 }
