@@ -67,6 +67,15 @@ fn without_remark(text: &str) -> &str {
     remarks.find_map(|remark| text.strip_suffix(&remark)).map_or(text, str::trim_end)
 }
 
+/// True if a check has said that the footnote does not hold.
+fn is_remarked_upon(text: &str) -> bool {
+    let begins = |of: Sentence, code| of.of(code, &[""]).trim_end_matches(')').trim_end().to_owned();
+    let remarks = LANGUAGES.iter().flat_map(|language| {
+        [Sentence::Unverified, Sentence::DoubtedNote].map(|remark| begins(remark, language.code))
+    });
+    remarks.into_iter().any(|remark| text.contains(&remark))
+}
+
 /// `why`, which is a sentence of the table, in the language of the run.
 fn remark(why: &str, language: &str) -> String {
     Sentence::Unverified.of(language, &[translate(language, why)])
@@ -86,17 +95,19 @@ pub(crate) fn whole_words(text: &str, max: usize) -> &str {
 pub(crate) struct Cited {
     pub(crate) number: String,
     pub(crate) citation: Citation,
+    /// Its footnote names a document, and no check has remarked on it.
+    pub(crate) holds: bool,
 }
 
 /// The citations of a document, in the order of its sentences.
 pub(crate) fn citations(markdown: &str) -> Vec<Cited> {
     let read = Claims::of(markdown);
-    let mut sources: BTreeMap<&str, Source> = BTreeMap::new();
+    let mut sources: BTreeMap<&str, (Source, bool)> = BTreeMap::new();
     for note in &read.footnotes {
         let text = markdown.get(note.range.clone()).and_then(|note| note.split_once("]:"));
         if let Some((_, text)) = text {
             // Readers are shown the first of several footnotes with one number.
-            sources.entry(&note.number).or_insert_with(|| Source::of(text));
+            sources.entry(&note.number).or_insert_with(|| (Source::of(text), !is_remarked_upon(text)));
         }
     }
     let mut cited = Vec::new();
@@ -106,12 +117,14 @@ pub(crate) fn citations(markdown: &str) -> Vec<Cited> {
             if cited.len() == limits::CITATIONS {
                 return cited;
             }
-            let source = sources.get(number).cloned().unwrap_or_else(|| Source::of(""));
+            let (source, is_unremarked) =
+                sources.get(number).cloned().unwrap_or_else(|| (Source::of(""), false));
             let text = whole_words(&claim.text, limits::CLAIM_BYTES);
             // A mark may stand alone.
             let text = if text.is_empty() { "(no words)" } else { text };
             let citation = Citation::unchecked(text.to_owned(), source.quote, source.document_id);
-            cited.push(Cited { number: number.to_owned(), citation });
+            let holds = is_unremarked && citation.document_id != DocumentId::NONE;
+            cited.push(Cited { number: number.to_owned(), citation, holds });
         }
     }
     cited

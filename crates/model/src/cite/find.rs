@@ -126,29 +126,29 @@ impl Library {
 
     fn add(&mut self, document: Document, passages: Option<&[Range<usize>]>) {
         let at = self.documents.len();
-        // What another role has written carries a statement only where it cites something itself.
+        // What another role has written carries a statement only where a citation of its own holds.
         let is_artifact =
             document.kind == DocumentKind::Artifact && !document.path.starts_with("tool-output/");
         let mut cited: HashMap<String, (DocumentId, String)> = HashMap::new();
         if is_artifact {
-            for note in footnotes::citations(&document.body) {
+            for note in footnotes::citations(&document.body).into_iter().filter(|note| note.holds) {
                 let Citation { claim, quote, document_id, .. } = note.citation;
                 cited.entry(claim).or_insert((document_id, quote));
             }
         }
+        let holds =
+            |claim: &Claim| cited.contains_key(footnotes::whole_words(&claim.text, limits::CLAIM_BYTES));
         let pieces = chunk(&document.path, &document.body);
         let is_markdown = Format::of(&document.path, "") == Format::Markdown;
         let mut ranges: Vec<Range<usize>> = match is_markdown {
             true => {
                 let claims = Claims::of(&document.body).claims.into_iter();
-                claims
-                    .filter(|claim| !is_artifact || !claim.notes.is_empty())
-                    .map(|claim| claim.range)
-                    .collect()
+                claims.filter(|claim| !is_artifact || holds(claim)).map(|claim| claim.range).collect()
             }
             false => Vec::new(),
         };
-        for piece in pieces.iter().filter(|piece| !is_markdown || piece.kind == Kind::Code && !is_artifact) {
+        for piece in pieces.iter().filter(|piece| !is_artifact && (!is_markdown || piece.kind == Kind::Code))
+        {
             let parts = parts(&document.body[piece.range.clone()], piece.kind).into_iter();
             ranges.extend(parts.map(|part| piece.range.start + part.start..piece.range.start + part.end));
         }

@@ -35,7 +35,7 @@ fn read(artifacts: &mut [ArtifactDraft]) -> Vec<Vec<String>> {
         *markdown = footnotes::without_idle(markdown);
         let (numbers, citations) = footnotes::citations(markdown)
             .into_iter()
-            .map(|Cited { number, citation }| (number, citation))
+            .map(|Cited { number, citation, .. }| (number, citation))
             .unzip();
         artifact.citations = citations;
         numbers

@@ -27,7 +27,12 @@ async fn checked(text: &str, seen: Option<usize>) -> (ArtifactDraft, [DocumentId
         RUN,
         own,
         "Child",
-        "The lamp of the pier is green. The buoy is red.[^1]\n\n[^1]: x \"y\"\n",
+        &format!(
+            "The lamp of the pier is green. The buoy is red.[^1] The quay is of oak.[^2] The mole is of granite.[^3] The \
+             slip is of slate.[^4]\n\n[^1]: {0} \"y\"\n[^2]: x \"y\"\n[^3]: {0} \"y\" (doubted: the quote says 2, the \
+             statement 3)\n[^4]: {0} \"y\" (nicht belegt: das Dokument enthält diese Worte nicht)\n",
+            ids[0]
+        ),
     );
     let context = RunContext { scope: Scope::Project, project_ids: vec![project] };
     let tools = ToolRegistry::new(Arc::new(documents));
@@ -95,8 +100,8 @@ async fn a_statement_without_a_source_gets_the_sentences_that_carry_it() {
 
 #[tokio::test]
 async fn what_the_sources_contradict_is_doubted_and_what_a_role_says_alone_is_no_source() {
-    let text =
-        "The north harbour was opened in 1957.\n\nThe lamp of the pier is green.\n\nThe buoy is red.\n";
+    let text = "The north harbour was opened in 1957.\n\nThe lamp of the pier is green.\n\nThe buoy is red.\n\nThe quay is \
+                of oak.\n\nThe mole is of granite.\n\nThe slip is of slate.\n";
     let (draft, _) = checked(text, Some(0)).await;
     let [doubted, buoy] = &draft.citations[..] else { panic!("{:?}", draft.citations) };
     assert_eq!(doubted.verdict, Verdict::Doubted, "{doubted:?}");
