@@ -130,7 +130,7 @@ describe('the words about quotes', () => {
     expect(countWords({ ...counts, total: 0, found: 0 })).toBe('Nothing is cited');
     expect(countWords({ ...counts, total: 3, found: 3, supported: 1, contradicted: 1, notChecked: 1 })).toBe(
       'Statements: 1 supported by their quotes, 1 with quotes found in their sources, ' +
-        '1 of which a quote says something else, 1 not checked',
+        '1 contradicted by a quote, 1 not checked',
     );
     const of = { kind: 'hybrid' as const, summary: '', artifactIds: [], documentIds: [] };
     const result = { ...of, successAssessment: { met: false }, jsonPayload: { missing: 'x' } };

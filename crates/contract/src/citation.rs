@@ -47,10 +47,8 @@ named_enum! {
 }
 
 named_enum! {
-    /// Who has found the source of a claim.
+    /// Who has found the source of a claim, if not the model that has written it.
     Origin {
-        /// The model, with the claim.
-        Model = "model",
         /// The role service, after the model had written the claim.
         Found = "found",
     }
@@ -216,7 +214,7 @@ pub struct CitationCounts {
     pub not_found: u64,
     /// Those of `found` that agree with their quotes.
     pub supported: u64,
-    /// Those of `found` of which a quote says something else.
+    /// Those of `found` that a quote contradicts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contradicted: u64,
     /// Those whose quotes were not found or say something else, and others that the verifier doubts.

@@ -100,7 +100,7 @@ sentences! {
     /// Filled with a number.
     WithSupport { en: "{} supported by their quotes", de: "{} von ihren Zitaten gestützt" }
     /// The same.
-    WithOther { en: "{} of which a quote says something else", de: "{}, denen ein Zitat widerspricht" }
+    WithOther { en: "{} contradicted by a quote", de: "{}, denen ein Zitat widerspricht" }
     /// The same.
     WithFound { en: "{} with quotes found in their sources", de: "{} mit Zitaten, die in ihren Quellen stehen" }
     /// The same.

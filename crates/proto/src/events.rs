@@ -93,7 +93,7 @@ wire_message! {
 
 wire_enum! {
     Verdict => pb::Verdict { Verified, NoSource, NotFound, TooShort, NoClaim, Doubted }
-    Origin => pb::Origin { Model, Found }
+    Origin => pb::Origin { Found }
     Support => pb::Support { Supported, Open, Computed, Language }
     ItemState => pb::ItemState { Todo, Doing, Done, Dropped }
 }

@@ -46,7 +46,7 @@ export function countWords(counts: Counts): string {
   const all: [number, string][] = [
     [supported, 'supported by their quotes'],
     [found - supported - contradicted, 'with quotes found in their sources'],
-    [contradicted, 'of which a quote says something else'],
+    [contradicted, 'contradicted by a quote'],
     [notFound, 'with quotes not found'],
     [notChecked, 'not checked'],
   ];
