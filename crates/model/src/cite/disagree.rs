@@ -64,9 +64,10 @@ impl Quoted {
 }
 
 /// The pairs of sentences of different documents that differ in one value.
-pub(crate) fn among(quoted: &[Quoted]) -> Vec<Disagreement> {
+pub(crate) fn among(quoted: impl Iterator<Item = Quoted>) -> Vec<Disagreement> {
+    let quoted: Vec<Quoted> = quoted.take(COMPARED).collect();
     let mut found: Vec<Disagreement> = Vec::new();
-    for (at, one) in quoted.iter().take(COMPARED).enumerate() {
+    for (at, one) in quoted.iter().enumerate() {
         for other in quoted.iter().take(at).filter(|other| other.document_id != one.document_id) {
             let Some(values) = differ(other.told(), one.told()) else { continue };
             let is_known = |pair: &Disagreement| {
@@ -114,7 +115,7 @@ pub(super) async fn settle(artifacts: &mut [ArtifactDraft], io: &RoleIo) -> Resu
                 (side.source_title, side.source_path) = (source.title, source.path);
             }
             let [a, b] = &pair.sides[..] else { continue };
-            if !a.dated.is_empty() && a.dated < b.dated {
+            if is_newer(&b.dated, &a.dated) {
                 pair.sides.reverse();
             }
             settled.extend(pair.sides.iter().all(|side| side.passage.is_some()).then_some(pair));
@@ -138,8 +139,7 @@ pub(super) fn tell(artifact: &mut ArtifactDraft, language: &str) {
             let dated = if side.dated.is_empty() { String::new() } else { format!(", {}", side.dated) };
             format!("“{}” ({}{dated})", without_marks(&side.quote), one_line(name))
         };
-        let newer = !a.dated.is_empty() && !b.dated.is_empty() && a.dated != b.dated;
-        let why = if newer { Sentence::NewerFirst } else { Sentence::NoneNewer };
+        let why = if is_newer(&a.dated, &b.dated) { Sentence::NewerFirst } else { Sentence::NoneNewer };
         let why = why.of(language, &[]);
         section.push_str(&format!("- **{} / {}**: {} – {}. {why}\n", a.value, b.value, shown(a), shown(b)));
     }
@@ -162,6 +162,11 @@ fn first_note(markdown: &str) -> usize {
         at = start.saturating_sub(2);
     }
     at
+}
+
+/// True if it is known which of two days or years is later, and it is `one`. A year says nothing of a day in it.
+fn is_newer(one: &str, other: &str) -> bool {
+    !other.is_empty() && one > other && !one.starts_with(other)
 }
 
 /// The day or the year that a path or a title says, the latest one.
@@ -219,6 +224,8 @@ mod tests {
             format!("# A\n\nText.[^1]\n\n{line}\n[^1]: x \"y\"\n[^2]: z\n")
         );
         assert_eq!(told("# A\n", ["2024", "2019"]), format!("# A\n\n{line}\n"));
-        assert!(told("# A\n", ["", "2019"]).contains("Nothing says which is newer."));
+        for unknown in [["", "2019"], ["2019", ""], ["2024-05-31", "2024"], ["2024", "2024"]] {
+            assert!(told("# A\n", unknown).contains("Nothing says which is newer."), "{unknown:?}");
+        }
     }
 }

@@ -99,7 +99,7 @@ pub(super) async fn find(artifact: &mut ArtifactDraft, io: &RoleIo) {
         }
         open = rest;
     }
-    artifact.disagreements = disagree::among(&library.quoted(&claims));
+    artifact.disagreements = disagree::among(library.quoted(&claims));
     library.cite(artifact, &markdown, found, io.language());
 }
 
@@ -245,12 +245,12 @@ impl Library {
     }
 
     /// The sentences of sources that are near statements.
-    fn quoted(&self, claims: &[Claim]) -> Vec<Quoted> {
+    fn quoted(&self, claims: &[Claim]) -> impl Iterator<Item = Quoted> {
         let near = claims.iter().flat_map(|claim| self.near(&Said::of(&claim.text)));
         let mut near: Vec<usize> = near.collect();
         let mut seen = BTreeSet::new();
         near.retain(|at| seen.insert(*at));
-        let quoted = near.into_iter().map(|at| {
+        near.into_iter().map(|at| {
             let Sentence { document, range, said, context, cites } = &self.sentences[at];
             let document = &self.documents[*document];
             let context = self.contexts[*context].clone();
@@ -265,8 +265,7 @@ impl Library {
                     context,
                 },
             }
-        });
-        quoted.collect()
+        })
     }
 
     /// The sentences that carry a statement: one, or up to three. What says something else carries it as well, if

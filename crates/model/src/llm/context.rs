@@ -95,6 +95,11 @@ impl PromptTrimmer {
         self.refused = refused.to_vec();
     }
 
+    /// True if a passage of this document was refused.
+    pub(super) fn is_refused(&self, document: DocumentId) -> bool {
+        self.refused.iter().any(|(refused, _)| *refused == document)
+    }
+
     fn note(&mut self, what: &'static str, bytes: usize) {
         match self.out.iter_mut().find(|(kind, ..)| *kind == what) {
             Some((_, texts, total)) => {

@@ -181,7 +181,7 @@ impl Answer {
         let quoted = self.quotes.iter().filter(|quote| !quote.is_verbatim).flat_map(|quote| {
             Quoted::all(quote.document_id, &quote.text, &format!("{}\n{}", quote.headings, quote.table_head))
         });
-        disagree::among(&quoted.collect::<Vec<_>>())
+        disagree::among(quoted)
     }
 
     /// The artifacts and the result of the node, whose document is called `label`. It is met if something was found

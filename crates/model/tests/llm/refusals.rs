@@ -106,7 +106,14 @@ async fn a_passage_that_a_content_filter_refuses_is_left_out_and_named() {
     let args = LlmArgs { model_tool_rounds: "0".into(), ..served_by(&provider) };
     let service = Service::new(&args);
     let project = service.documents.add_project("harbour");
-    service.documents.add_source(project, "foul.md", "# Tides and foul words\n\nTides and foul words.\n");
+    service.documents.add_source(
+        project,
+        "foul.md",
+        "# Tides and foul words\n\nThe mole of the tides with foul words was built in 1931.\n",
+    );
+    // No pair of sentences that disagree brings its words back.
+    let other = "# Tides\n\nThe mole of the tides with words was built in 1957.\n";
+    service.documents.add_source(project, "mole.md", other);
     let outcome = service.execute(&execute_input("Tides?")).await;
     outcome.output();
     assert!(outcome.scratchpad.contains("a content filter refuses foul.md"), "{}", outcome.scratchpad);

@@ -331,7 +331,7 @@ pub(in crate::llm) fn executor(
         earlier: input.earlier.iter().map(|child| Child::of(child, &Documents::new(), trimmer)).collect(),
         passages: trimmer.passages(passages),
         disagreements: disagreements(
-            passages.iter().flat_map(|hit| Quoted::all(hit.id, &hit.passage, &hit.place)).collect(),
+            passages.iter().flat_map(|hit| Quoted::all(hit.id, &hit.passage, &hit.place)),
             trimmer,
         ),
         left_out: Vec::new(),
@@ -356,9 +356,11 @@ struct AggregatorView {
     left_out: Vec<String>,
 }
 
-/// Pairs of quotes that say something else of the same.
-fn disagreements(quoted: Vec<Quoted>, trimmer: &mut PromptTrimmer) -> Vec<String> {
-    let pairs = disagree::lines(&disagree::among(&quoted));
+/// Pairs of quotes that say something else of the same. A provider that has refused a passage sees no other of its
+/// document.
+fn disagreements(quoted: impl Iterator<Item = Quoted>, trimmer: &mut PromptTrimmer) -> Vec<String> {
+    let pairs = disagree::among(quoted.filter(|one| !trimmer.is_refused(one.document_id)));
+    let pairs = disagree::lines(&pairs);
     pairs.iter().map(|pair| trimmer.finding(&line(pair))).filter(|pair| !pair.is_empty()).collect()
 }
 
@@ -380,6 +382,8 @@ pub(in crate::llm) fn aggregator(
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     let shown = shown_children(input);
+    let told = read.iter().filter(|(id, _)| !trimmer.is_refused(**id));
+    let told: Vec<_> = told.map(|(_, document)| document).collect();
     let mut view = AggregatorView {
         call: Call::of(&input.call, trimmer),
         tools,
@@ -389,7 +393,7 @@ pub(in crate::llm) fn aggregator(
         homework: input.homework.as_ref().map(|brief| Ended::of(brief, input, trimmer)),
         children: shown.iter().map(|child| Child::of(child, read, trimmer)).collect(),
         disagreements: disagreements(
-            read.values().flat_map(|document| Quoted::cited(&document.text)).collect(),
+            told.into_iter().flat_map(|document| Quoted::cited(&document.text)),
             trimmer,
         ),
         left_out: Vec::new(),
