@@ -285,6 +285,7 @@ impl Llm {
             least_steps: 1,
             decision: None,
             review: false,
+            is_small: false,
             children: 0,
             output_tokens: 0,
         };

@@ -13,7 +13,7 @@ use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
 
 use super::concession::Concession;
-use super::context::{PromptTrimmer, assemble};
+use super::context::{PromptTrimmer, SMALL_PROMPT, assemble};
 use super::delivery::{Conversation, Delivery};
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind};
@@ -209,7 +209,7 @@ impl<'a> Call<'a> {
         progress: &mut Progress<'a>,
     ) -> Result<Result<Answered<R::Output>, Failure>, RoleError> {
         let Target { provider, name: ModelName { model, .. }, facts, .. } = target;
-        let bounds = self.bounds_of(target);
+        let bounds = Bounds { is_small: progress.budget < SMALL_PROMPT, ..self.bounds_of(target) };
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
                 let message =

@@ -138,6 +138,7 @@ struct PlannerView {
     steps: Vec<Step>,
     replan_reason: String,
     left_out: Vec<String>,
+    is_small: bool,
 }
 
 /// What a result amounts to: its summary, what it found and what it misses.
@@ -176,6 +177,7 @@ pub(in crate::llm) fn planner(
     let steps = steps.collect();
     let mut view = PlannerView {
         steps,
+        is_small: trimmer.is_small(),
         call: Call::of(&input.call, trimmer),
         review: input.review,
         budgets: Limits {

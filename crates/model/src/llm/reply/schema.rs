@@ -31,6 +31,8 @@ pub(in crate::llm) struct Bounds {
     pub(in crate::llm) decision: Option<usize>,
     /// A planner says what its decision rests on.
     pub(in crate::llm) review: bool,
+    /// The prompt explains no more than most answers need, and no more is asked for.
+    pub(in crate::llm) is_small: bool,
     /// Topics below a topic.
     pub(in crate::llm) children: u32,
     /// Tokens of an answer.
@@ -75,7 +77,7 @@ impl Schema {
 
     /// The schema for providers that enforce it.
     pub(in crate::llm) fn plain(&self, bounds: Bounds) -> Value {
-        reviewed(self.plain.clone(), bounds.review)
+        asked_for(self.plain.clone(), bounds)
     }
 
     /// The schema for any other server, whose models may be weak. Everything has a bound, because small models
@@ -84,7 +86,7 @@ impl Schema {
     pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
         /// Servers that compile schemas to grammars refuse longer repetitions.
         const LONGEST_REPETITION: u64 = 1_900;
-        let mut schema = reviewed(self.bounded.clone(), bounds.review);
+        let mut schema = asked_for(self.bounded.clone(), bounds);
         walk(&mut schema, &mut |object| {
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
                 if let (Some(only), Some(decision)) = (bounds.decision, properties.get_mut("decision")) {
@@ -111,10 +113,20 @@ impl Schema {
     }
 }
 
-/// Requires what a decision rests on where the schema knows that, or leaves it out.
-fn reviewed(mut schema: Value, is_reviewed: bool) -> Value {
+/// What few steps of a plan need.
+const EXTRAS: [&str; 5] = ["leafDecision", "search", "budget", "deliverable", "profile"];
+
+/// Requires what a decision rests on where the schema knows that, or leaves it out; and what few answers need.
+fn asked_for(mut schema: Value, bounds: Bounds) -> Value {
+    if bounds.is_small {
+        walk(&mut schema, &mut |object| {
+            if let Some(Value::Object(properties)) = object.get_mut("properties") {
+                EXTRAS.iter().for_each(|name| drop(properties.remove(*name)));
+            }
+        });
+    }
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
-    if !is_reviewed {
+    if !bounds.review {
         properties.remove("review");
     } else if properties.contains_key("review")
         && let Some(Value::Array(required)) = schema.get_mut("required")
