@@ -227,3 +227,17 @@ async fn a_prompt_keeps_to_its_budget_and_says_what_it_left_out() {
         assert!(all.contains("Which harbour is safer at high water?") && all.contains("Names both harbours"));
     }
 }
+
+/// Small models fill whatever they may fill: a step that explores nothing became a search.
+#[tokio::test]
+async fn a_small_prompt_asks_for_no_more_of_a_plan_than_most_steps_need() {
+    let provider = Provider::always(text(&two_steps())).await;
+    for (tokens, has_extras) in [("3000", false), ("100000", true)] {
+        let args = LlmArgs { model_context_tokens: tokens.into(), ..served_by(&provider) };
+        let _ = Service::new(&args).plan(&plan_input("Compare the harbours")).await;
+        let asked = provider.asked().last().unwrap().body.to_string();
+        for extra in ["search", "budget", "deliverable", "profile"] {
+            assert_eq!(asked.contains(&format!("\\\"{extra}\\\"")), has_extras, "{tokens}: {extra}: {asked}");
+        }
+    }
+}

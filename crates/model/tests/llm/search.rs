@@ -352,12 +352,12 @@ async fn a_picker_sees_the_tree_and_names_a_path() {
 
 #[tokio::test]
 async fn a_picker_that_names_nothing_is_asked_to_repair_its_answer() {
-    let answers = ["The moon.", "tides/the-moon", "<output>tides/rules</output>"];
+    let answers = ["The first one.", "tides", "<output>tides/rules</output>"];
     let provider = Provider::new(answers.map(|a| Answer::Text(a.into(), "stop")).into()).await;
     let outcome = Service::new(&served_by(&provider)).pick(&pick_input()).await;
     assert_eq!(outcome.output().path, "tides/rules");
     assert!(provider.asked()[1].last().contains("no path between <output> and </output>"));
-    let provider = Provider::always(Answer::Text("The moon.".into(), "stop")).await;
+    let provider = Provider::always(Answer::Text("The first one.".into(), "stop")).await;
     let outcome = Service::new(&served_by(&provider)).pick(&pick_input()).await;
     assert_eq!(outcome.error().kind, RoleErrorKind::InvalidOutput);
     assert_eq!(provider.asked().len(), 3);

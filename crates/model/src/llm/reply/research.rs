@@ -143,6 +143,12 @@ impl Reply for ChildrenReply {
             score: topic.score,
         });
         let mut tidied = tidy(drafts);
+        // Small models list what is beside and above a topic again below it, and below that again.
+        let listed: Vec<String> =
+            input.path.iter().chain(&input.siblings).map(|title| title.to_lowercase()).collect();
+        let before = tidied.children.len();
+        tidied.children.retain(|child| !listed.contains(&child.title.to_lowercase()));
+        tidied.dropped = tidied.dropped.saturating_add((before - tidied.children.len()) as u32);
         let most = input.max_children as usize;
         if tidied.children.len() > most {
             tidied.dropped = tidied.dropped.saturating_add((tidied.children.len() - most) as u32);
@@ -211,6 +217,11 @@ mod tests {
         let list = read("```json\n[{\"title\": \"A\", \"slug\": \"of-mine\"}]\n```").unwrap();
         assert_eq!(list.tidied.children[0].slug, "of-mine");
         assert!(read("[]").unwrap().tidied.children.is_empty());
+        let mut below = research_input();
+        (below.path, below.siblings) = (vec!["Above".into(), "Here".into()], vec!["Beside".into()]);
+        let again = r#"[{"title": "beside"}, {"title": "Above"}, {"title": "Here"}, {"title": "New"}]"#;
+        let tidied = ChildrenReply::read(again, &below, false).unwrap().tidied;
+        assert_eq!((tidied.children.len(), tidied.children[0].title.as_str(), tidied.dropped), (1, "New", 3));
         assert!(read(r#"{"summary": ""}"#).unwrap_err()[0].contains("children"));
     }
 
