@@ -12,6 +12,7 @@ pub(crate) mod preview;
 use std::slice;
 
 use tonic::Status;
+use tree_agent_contract::command::Action;
 use tree_agent_contract::{Reply, RunId};
 use tree_agent_proto::v1 as pb;
 use tree_agent_store::Sent;
@@ -55,8 +56,27 @@ pub(crate) async fn steer(
     };
     match reply {
         Reply::Applied { seq } => Ok(pb::CommandOutcome { seq, preview: None }),
-        Reply::Refused(refusal) => Err(edits::refused(&command.action, refusal)),
+        Reply::Refused(refusal) => match paused_already(gateway, view, run, &command.action).await? {
+            Some(seq) => Ok(pb::CommandOutcome { seq, preview: None }),
+            None => Err(edits::refused(&command.action, refusal)),
+        },
     }
+}
+
+/// The head of the log if the node that was to be paused is so already: whoever asked has what they want.
+async fn paused_already(
+    gateway: &Gateway,
+    view: &View,
+    run: RunId,
+    action: &Action,
+) -> Result<Option<u64>, Status> {
+    let Action::Pause { node_id, now: false } = action else { return Ok(None) };
+    let (shown, _place) = gateway.graph_at(view, run, None).await?;
+    let node = match node_id {
+        Some(id) => shown.graph.node(*id),
+        None => shown.graph.nodes().first(),
+    };
+    Ok(node.filter(|node| node.paused).map(|_| shown.graph.seq()))
 }
 
 /// Why a run that has ended takes no command.

@@ -322,9 +322,8 @@ fn a_run_at_work_is_steered() {
     // The call of the planner is in flight then, and a pause lets it end. Before that there would be no plan to edit.
     wait_for(server, &["events", &id, "-o", "jsonl"], "\"planning\"");
     succeeded(run(server, &["pause", &id]));
-    let refused = run(server, &["pause", &id]);
-    assert_eq!(code(&refused), 2);
-    assert!(stderr(&refused).contains("is paused already"), "{}", stderr(&refused));
+    // Again, which changes nothing.
+    succeeded(run(server, &["pause", &id]));
     let root = lines(&succeeded(run(server, &["graph", &id, "-o", "jsonl"])))[0]["nodes"][0]["id"].clone();
     let root = root.as_str().unwrap();
 

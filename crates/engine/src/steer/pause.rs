@@ -17,11 +17,16 @@ pub(super) fn pause(
     now: bool,
 ) -> Result<(), Refusal> {
     let at = find_open(d.state, node)?;
-    if d.state.node(at).paused {
+    // A run that waits for a quota would go on by itself, and whoever pauses it does not want that.
+    let would_go_on = at == 0 && d.state.graph().goes_on_at().is_some();
+    if d.state.node(at).paused && !would_go_on {
         return Err(precondition(format!("node {} is paused already", d.state.node(at).id)));
     }
     let below = d.state.subtree(at);
     check_seen(d.state, by, &concerned(d.state, at, if now { &below } else { &[] }))?;
+    if would_go_on {
+        lift(d, Issuer { request_id: "", ..by }, at);
+    }
     // A call that has finished, and whose end only waits, cannot be stopped.
     let goes_on =
         |&at: &usize| d.in_flight.call(at).is_some() && (!now || pacing::has_finished(d.in_flight, at));

@@ -104,6 +104,22 @@ fn a_person_lets_it_go_on_earlier_or_cancels_it() {
     assert_eq!(hand.run.rests_for_ms(hand.now), Some(9 * MINUTES), "it waits again");
     sound(&hand);
 
+    // Whoever pauses it does not want it to go on by itself.
+    let mut hand = parked();
+    for _ in 0..2 {
+        let pause = command(Action::Pause { node_id: None, now: false });
+        hand.log.extend(hand.run.command(&pause, hand.now).unwrap().events);
+    }
+    assert_eq!(hand.ending().reason.as_deref(), Some("paused by ann"));
+    hand.later(60 * MINUTES);
+    assert_eq!(hand.run.graph().status(), RunStatus::Paused);
+    assert!(hand.run.next_wakeup().is_none() && hand.due().is_empty());
+    let resume = command(Action::Resume { node_id: None });
+    let resume = Command { request_id: "s".into(), ..resume };
+    hand.log.extend(hand.run.command(&resume, hand.now).unwrap().events);
+    assert_eq!(hand.due().len(), 2);
+    sound(&hand);
+
     let mut hand = parked();
     let cancel = Action::Cancel { reason: "enough".into() };
     let decision = hand.run.command(&command(cancel), hand.now).unwrap();

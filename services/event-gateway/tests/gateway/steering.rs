@@ -108,9 +108,8 @@ async fn a_run_is_paused_and_resumed_whatever_the_fan_out_does() {
         assert!(graph.seq >= outcome.seq && outcome.seq > 0);
         // The same request again: the same answer, and no event.
         assert_eq!(world.pause(world.to_pause("p")).await.unwrap().seq, outcome.seq);
-        let refused = world.pause(world.to_pause("q")).await.unwrap_err();
-        is(&refused, Code::FailedPrecondition, "");
-        assert!(refused.message().contains("is paused already"), "{refused:?}");
+        // Nor does another pause of what is paused lead to one.
+        world.pause(world.to_pause("q")).await.unwrap();
         let resume = ResumeRunRequest { run_id: world.run.clone(), ..Default::default() };
         world.runs().resume_run(resume.clone()).await.unwrap();
         let refused = world.runs().resume_run(resume).await.unwrap_err();
