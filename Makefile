@@ -97,5 +97,5 @@ release-api: ## at a release: write what the API, migrations and histories are f
 fmt: ## format Rust, proto, TypeScript, Svelte and CSS files
 	@scripts/setup
 	@cargo fmt --all
-	@node_modules/.bin/buf format --write
+	@node_modules/.bin/buf format --write --exclude-path proto/google
 	@scripts/format-web --write

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use prost::Message;
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
     println!("cargo:rerun-if-changed={}", root.display());
@@ -15,9 +13,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     files.retain(|f: &PathBuf| f.extension().is_some_and(|e| e == "proto"));
     files.sort();
-    let descriptors = protox::compile(&files, [&root])?;
+    let mut compiler = protox::Compiler::new([&root])?;
+    compiler.include_imports(true).include_source_info(true).open_files(&files)?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    // With the annotations of google.api, which the set as a value has not.
+    std::fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
+    let descriptors = compiler.file_descriptor_set();
     // The paths of all public methods: `rights` has a row for each, or the build fails.
     let mut methods = Vec::new();
     for file in descriptors.file.iter().filter(|file| file.package() == "treeagent.v1") {

@@ -6,8 +6,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     cancel, cite, completions, copy, delete, dev, diff, doc, docs, doctor, events, export, fork, graph,
-    guide, import, log, migrate, pause, plan, projects, prompts, rebuild, result, retry, review, run, runs,
-    search, set_budget, status, stop, verify, watch,
+    guide, import, log, mcp, migrate, pause, plan, projects, prompts, rebuild, result, retry, review, run,
+    runs, search, set_budget, status, stop, verify, watch,
 };
 use crate::exit;
 use crate::global::Global;
@@ -87,6 +87,7 @@ pub(crate) enum Command {
     Prompts(prompts::Prompts),
     // The server
     Dev(Box<dev::Dev>),
+    Mcp(Box<mcp::Mcp>),
     Status(status::Status),
     Doctor(Box<doctor::Doctor>),
     Completions(completions::Completions),

@@ -61,6 +61,11 @@ impl Client {
         Ok(Self { channel, credentials: connector.credentials().clone(), server: server.to_owned() })
     }
 
+    /// What calls go through.
+    pub(crate) fn channel(&self) -> Peers {
+        self.channel.clone()
+    }
+
     /// The server service.
     pub(crate) fn server_info(&self) -> ServerServiceClient<Peers> {
         ServerServiceClient::new(self.channel.clone())

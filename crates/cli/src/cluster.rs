@@ -24,13 +24,16 @@ use tree_agent_runtime::config::{Problems, RoleUrls, user_data_folder};
 use tree_agent_runtime::listen::bind;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServerArgs, ServerConfig};
-use tree_agent_store::Store;
 use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::{Store, StoreError};
 
 use crate::error::CliError;
 
 /// Time that open calls have to end. Runs that are cut off continue at the next start from their last event.
 const DRAIN: Duration = Duration::from_secs(3);
+
+/// The file of a data directory that says where the server is which has it open.
+pub(crate) const ADDRESS: &str = "tree-agent.url";
 
 /// Where an embedded cluster keeps its data, and what its roles use.
 #[derive(Clone, Debug, Args)]
@@ -164,7 +167,15 @@ impl Cluster {
         let embedder = from_settings(&embedding).await.map_err(|e| CliError::Usage(e.0))?;
         let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = listener.local_addr()?;
+        let kept = match &data {
+            Data::Dir(dir, Unfinished::Resume) => Some(dir.join(ADDRESS)),
+            _ => None,
+        };
         let (store, left_alone) = open(data).await?;
+        if let Some(file) = kept {
+            // Whoever else needs the folder uses this server.
+            tokio::fs::write(file, url(address)).await?;
+        }
         let store: Arc<dyn Store> = Arc::new(store);
         let fanout: Arc<dyn Fanout> = Arc::new(InProcessFanout::new());
         let (planner, planners) = role_listener().await?;
@@ -266,7 +277,10 @@ async fn open(data: Data<'_>) -> Result<(EmbeddedStore, usize), CliError> {
         Data::Open(store) => return Ok((store, 0)),
         Data::Dir(dir, unfinished) => (dir, unfinished),
     };
-    let store = EmbeddedStore::open(dir).await.map_err(|e| CliError::Usage(chain(&e)))?;
+    let store = EmbeddedStore::open(dir).await.map_err(|error| match error {
+        StoreError::Conflict(reason) => CliError::InUse { reason },
+        other => CliError::Usage(chain(&other)),
+    })?;
     let left_alone = match unfinished {
         Unfinished::Resume => 0,
         Unfinished::LeaveAlone => {

@@ -21,6 +21,7 @@ pub(crate) mod graph;
 pub(crate) mod guide;
 pub(crate) mod import;
 pub(crate) mod log;
+pub(crate) mod mcp;
 pub(crate) mod migrate;
 mod models;
 mod objective;

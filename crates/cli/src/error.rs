@@ -14,6 +14,12 @@ pub(crate) enum CliError {
     /// Bad input, noticed before anything was sent.
     #[error("{0}")]
     Usage(String),
+    /// Another process has the data directory open.
+    #[error("{reason}")]
+    InUse {
+        /// Which, and what to do.
+        reason: String,
+    },
     /// The server cannot be reached, or the connection was lost for good.
     #[error("cannot reach the server at {server}: {reason}")]
     Unreachable {
@@ -65,7 +71,7 @@ impl CliError {
     /// The exit code that tells this error from others.
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            CliError::Usage(_) => Exit::Usage,
+            CliError::Usage(_) | CliError::InUse { .. } => Exit::Usage,
             CliError::Unreachable { .. } | CliError::Lost { .. } => Exit::Disconnected,
             CliError::Refused(status) if is_transient(status) => Exit::Disconnected,
             CliError::Refused(status) => match status.code() {

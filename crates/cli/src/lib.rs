@@ -116,6 +116,7 @@ async fn start(cli: Cli) -> Result<Exit, CliError> {
 async fn carry_out(command: Command, context: &Context) -> Result<Exit, CliError> {
     match command {
         Command::Dev(dev) => dev.run(context).await,
+        Command::Mcp(mcp) => mcp.run(context).await,
         Command::Run(run) => run.run(context).await,
         Command::Search(search) => search.run(context).await,
         Command::Copy(copy) => copy.run(context).await,

@@ -57,6 +57,7 @@ rules! {
         "GetGraph" Read,
         "GetNode" Read,
         "ListCitations" Read,
+        "WaitRun" Read,
         "DiffRuns" Read,
         "ForkRun" Read,
         "PauseRun" Write,

@@ -12,26 +12,28 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor};
+use serde_json::Value;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tonic::{Code, Status};
 use tower::ServiceExt;
-use tree_agent_contract::limits;
+use tree_agent_contract::{FieldError, limits};
 use tree_agent_runtime::errors;
 use tree_agent_runtime::protocol::{connect_error as error, read_body};
 
 use crate::imports::{IMPORT_FILE, too_large};
+use crate::rest::{self, Bound};
 
 const JSON: &str = "application/json";
 const PROTO: &str = "application/proto";
 /// The package whose methods can be called; the descriptors have the services that only the cluster calls, too.
-const PACKAGE: &str = "treeagent.v1.";
+pub(crate) const PACKAGE: &str = "treeagent.v1.";
 /// Bytes before each message of gRPC.
 const PREFIX: usize = 5;
 
 /// Every file of the API, as data.
-static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
+pub(crate) static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(tree_agent_proto::DESCRIPTORS).expect("descriptors that are compiled in")
 });
 
@@ -71,9 +73,11 @@ pub(crate) fn refusal(response: Response<Body>) -> Response<Body> {
 
 /// Translates a call of this protocol for `services`, which speak gRPC.
 pub(crate) async fn call(services: Routes, request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let codec = Codec::of(&parts.headers).unwrap_or(Codec::Json);
-    let method = match method(&parts) {
+    let bound = parts.extensions.remove::<Bound>();
+    let is_rest = bound.is_some();
+    let method = match method(&parts, is_rest) {
         Ok(method) => method,
         Err(status) => return Ok(error(&status)),
     };
@@ -81,12 +85,20 @@ pub(crate) async fn call(services: Routes, request: Request<Body>) -> Result<Res
         Code::ResourceExhausted if parts.uri.path() == IMPORT_FILE => too_large(),
         _ => status,
     });
-    let message = match body.and_then(|bytes| to_proto(codec, &method, bytes)) {
+    let message = body.and_then(|bytes| match bound {
+        Some(bound) => Ok(bound.message(&method.input(), &bytes)?.encode_to_vec().into()),
+        None => to_proto(codec, &method, bytes),
+    });
+    let message = match message {
         Ok(message) => message,
         Err(status) => return Ok(error(&status)),
     };
     let response = services.oneshot(grpc_request(parts, message)).await?;
-    Ok(answer(codec, &method, response).await.unwrap_or_else(|status| error(&blamed(status))))
+    let answer = match is_rest {
+        true if method.is_server_streaming() => rest::respond(&method, response),
+        _ => answer(codec, &method, response, is_rest).await,
+    };
+    Ok(answer.unwrap_or_else(|status| error(&blamed(status))))
 }
 
 /// The gRPC library calls a request that it cannot read an internal error. Messages that nest too deep get that far.
@@ -98,7 +110,7 @@ fn blamed(status: Status) -> Status {
 }
 
 /// The method that is called, when this protocol can serve it.
-fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
+fn method(parts: &Parts, streams: bool) -> Result<MethodDescriptor, Status> {
     let unimplemented = |text: String| errors::status(Code::Unimplemented, "UNIMPLEMENTED", text);
     let path = parts.uri.path();
     let name = path.strip_prefix('/').filter(|name| name.starts_with(PACKAGE));
@@ -106,8 +118,8 @@ fn method(parts: &Parts) -> Result<MethodDescriptor, Status> {
         DESCRIPTORS.get_service_by_name(service)?.methods().find(|found| found.name() == method)
     });
     let method = found.ok_or_else(|| unimplemented(format!("there is no method {path}")))?;
-    if method.is_server_streaming() || method.is_client_streaming() {
-        let text = format!("{} is a stream; call it with gRPC or gRPC-web", method.name());
+    if method.is_server_streaming() && !streams {
+        let text = format!("{} is a stream; call it with gRPC, gRPC-web or a GET of /v1", method.name());
         return Err(unimplemented(text));
     }
     if parts.headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
@@ -142,8 +154,40 @@ fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Byt
     let mut reader = serde_json::Deserializer::from_slice(json);
     let message = DynamicMessage::deserialize(method.input(), &mut reader)
         .and_then(|message| reader.end().map(|()| message))
-        .map_err(|error| not(&error))?;
+        .map_err(|error| match serde_json::from_slice(json) {
+            Ok(value) => refused_json(&method.input(), &value, &error),
+            Err(_) => not(&error),
+        })?;
     Ok(message.encode_to_vec().into())
+}
+
+/// Why `value` is not the JSON of a message. An enum value that does not exist is told with those that do.
+pub(crate) fn refused_json(of: &MessageDescriptor, value: &Value, error: &dyn Display) -> Status {
+    match unknown_name(of, value, "") {
+        Some(refused) => errors::invalid_field(&refused.field, refused.message),
+        None => malformed(format!("the body is not the JSON of {}: {error}", of.name())),
+    }
+}
+
+/// The first name in `value`, a message at `path`, that its enum does not have.
+fn unknown_name(of: &MessageDescriptor, value: &Value, path: &str) -> Option<FieldError> {
+    value.as_object()?.iter().find_map(|(name, value)| {
+        let field = of.get_field_by_json_name(name).or_else(|| of.get_field_by_name(name))?;
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        values.iter().enumerate().find_map(|(i, value)| {
+            let at = if field.is_list() { format!("[{i}]") } else { String::new() };
+            match field.kind() {
+                Kind::Message(inner) => unknown_name(&inner, value, &format!("{path}{}{at}.", field.name())),
+                Kind::Enum(names) => {
+                    let name = value.as_str().filter(|name| names.get_value_by_name(name).is_none())?;
+                    let valid: Vec<_> = names.values().skip(1).map(|value| value.name().to_owned()).collect();
+                    let text = format!("is {name:?}; expected {}", valid.join(", "));
+                    Some(FieldError::new(format!("{path}{}{at}", field.name()), text))
+                }
+                _ => None,
+            }
+        })
+    })
 }
 
 /// The call as gRPC, with what the layers before have said of it. What its headers say is not about the gRPC call.
@@ -166,6 +210,7 @@ async fn answer(
     codec: Codec,
     method: &MethodDescriptor,
     response: Response<Body>,
+    is_rest: bool,
 ) -> Result<Response<Body>, Status> {
     let (parts, body) = response.into_parts();
     if let Some(status) = Status::from_header_map(&parts.headers) {
@@ -180,16 +225,19 @@ async fn answer(
     let message = bytes.get(PREFIX..).unwrap_or_default();
     let (content_type, body) = match codec {
         Codec::Proto => (PROTO, bytes.slice(bytes.len() - message.len()..)),
-        Codec::Json => (JSON, to_json(method, message)?.into()),
+        Codec::Json => (JSON, to_json(method, message, is_rest)?.into()),
     };
     let mut response = Response::new(Body::new(Full::new(body)));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }
 
-fn to_json(method: &MethodDescriptor, message: &[u8]) -> Result<Vec<u8>, Status> {
+fn to_json(method: &MethodDescriptor, message: &[u8], is_rest: bool) -> Result<Vec<u8>, Status> {
     let failed = |error: String| Status::internal(format!("the answer has no JSON form: {error}"));
     let message =
         DynamicMessage::decode(method.output(), message).map_err(|error| failed(error.to_string()))?;
-    serde_json::to_vec(&message).map_err(|error| failed(error.to_string()))
+    match is_rest {
+        true => Ok(rest::with_events(&message)?.to_string().into_bytes()),
+        false => serde_json::to_vec(&message).map_err(|error| failed(error.to_string())),
+    }
 }

@@ -75,7 +75,10 @@ impl DocumentService for Documents {
         request: Request<pb::ListDocumentsRequest>,
     ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        for (i, id) in request.project_ids.iter_mut().enumerate().take(limits::CONTEXT_PROJECTS) {
+            self.0.by_name(&view, &format!("project_ids[{i}]"), id).await?;
+        }
         let project_ids: Vec<ProjectId> =
             from_wire("project_ids", request.project_ids.clone()).map_err(|e| invalid(&e.into()))?;
         let mut checks = Checks::default();
@@ -164,7 +167,8 @@ impl DocumentService for Documents {
         request: Request<pb::SearchDocumentsRequest>,
     ) -> Result<Response<pb::SearchDocumentsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.context_by_name(&view, request.context.as_mut()).await?;
         let mut context: RunContext =
             from_wire("context", request.context.unwrap_or_default()).map_err(|e| invalid(&e.into()))?;
         context.validate().map_err(|e| invalid(&e))?;
@@ -194,7 +198,8 @@ impl DocumentService for Documents {
         request: Request<pb::CreateDocumentRequest>,
     ) -> Result<Response<pb::CreateDocumentResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
         let project_id = match (&*request.project_id, &*request.run_id) {
             ("", run) if !run.is_empty() => {
                 let run = id(RunId::parse_field("run_id", run))?;

@@ -86,8 +86,9 @@ impl Documents {
         request: pb::ImportFileRequest,
     ) -> Result<pb::ImportFileResponse, Status> {
         let view = View::of(&*self.0.store, caller.clone()).await?;
-        let pb::ImportFileRequest { project_id, path, content } = request;
+        let pb::ImportFileRequest { mut project_id, path, content } = request;
         let path = nfc(&path);
+        self.0.by_name(&view, "project_id", &mut project_id).await?;
         let project_id = id(ProjectId::parse_field("project_id", &project_id))?;
         let mut checks = Checks::default();
         check_path(&mut checks, &path);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tonic::{Code, Request, Response, Status};
 use tree_agent_contract::error::Checks;
-use tree_agent_contract::text::{nfc, nfd};
+use tree_agent_contract::text::nfc;
 use tree_agent_contract::{FieldError, MemberRole, ProjectId, ProjectStatus, limits};
 use tree_agent_proto::v1::get_project_request::Key;
 use tree_agent_proto::v1::project_service_server::ProjectService;
@@ -16,45 +16,13 @@ use uuid::Uuid;
 use crate::errors;
 use crate::fields::{distinct, from_wire, id, now, taken};
 use crate::gateway::Gateway;
+use crate::names::named;
 use crate::pages::{self, Pages};
 use crate::project_changes;
 use crate::view::View;
 
 /// The service.
 pub(crate) struct Projects(pub(crate) Arc<Gateway>);
-
-impl Projects {
-    /// The project with exactly this name, letter case aside, if `view` shows it.
-    async fn named(&self, view: &View, name: &str) -> Result<Project, Status> {
-        match self.exactly_named(view, &nfc(name.trim())).await {
-            // Projects of before 0.3 may have a name in the other form.
-            Err(status) if status.code() == Code::NotFound => {
-                self.exactly_named(view, &nfd(name.trim())).await
-            }
-            found => found,
-        }
-    }
-
-    async fn exactly_named(&self, view: &View, name: &str) -> Result<Project, Status> {
-        let wanted = name.to_lowercase();
-        let mut query = ProjectQuery {
-            name_contains: name.to_owned(),
-            among: view.projects_seen(),
-            limit: limits::PAGE_MAX,
-            ..ProjectQuery::default()
-        };
-        loop {
-            let page = self.0.store.list_projects(query.clone()).await.map_err(errors::store)?;
-            if let Some(found) = page.items.iter().find(|p| p.name.to_lowercase() == wanted) {
-                return Ok(found.clone());
-            }
-            match page.items.last() {
-                Some(last) if page.more => query.after_name.clone_from(&last.name),
-                _ => return Err(errors::not_found("name", format!("no project is named {name:?}"))),
-            }
-        }
-    }
-}
 
 #[tonic::async_trait]
 impl ProjectService for Projects {
@@ -100,11 +68,12 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::GetProjectResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let project = match request.into_inner().key {
-            Some(Key::ProjectId(text)) => {
+            Some(Key::ProjectId(mut text)) => {
+                self.0.by_name(&view, "project_id", &mut text).await?;
                 let id = id(ProjectId::parse_field("project_id", &text))?;
                 view.project(&*self.0.store, "project_id", id).await?
             }
-            Some(Key::Name(name)) => self.named(&view, &name).await?,
+            Some(Key::Name(name)) => named(&*self.0.store, &view, "name", &name).await?,
             None => return Err(invalid_field("key", "is required; give project_id or name")),
         };
         Ok(Response::new(pb::GetProjectResponse { project: Some(to_wire(&view, &project)) }))
@@ -141,7 +110,8 @@ impl ProjectService for Projects {
     ) -> Result<Response<pb::UpdateProjectResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let pb::UpdateProjectRequest { project, update_mask } = request.into_inner();
-        let project = project.ok_or_else(|| invalid_field("project", "is required"))?;
+        let mut project = project.ok_or_else(|| invalid_field("project", "is required"))?;
+        self.0.by_name(&view, "project.project_id", &mut project.project_id).await?;
         let id = id(ProjectId::parse_field("project.project_id", &project.project_id))?;
         view.check_project("project.project_id", id)?;
         let change = project_changes::change(project, update_mask, now()).map_err(|e| invalid(&e))?;
@@ -155,7 +125,8 @@ impl ProjectService for Projects {
         request: Request<pb::DeleteProjectRequest>,
     ) -> Result<Response<pb::DeleteProjectResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         view.check_project("project_id", id)?;
         let deleted = self.0.store.delete_project(id, request.force).await;
@@ -174,7 +145,8 @@ impl ProjectService for Projects {
         request: Request<pb::ListMembersRequest>,
     ) -> Result<Response<pb::ListMembersResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         let pages = Pages::of("members", &[&request.project_id]);
         let after = pages.cursor(&request.page_token, |cursor| Some(cursor.to_owned()))?.unwrap_or_default();
@@ -190,7 +162,8 @@ impl ProjectService for Projects {
         request: Request<pb::SetMemberRequest>,
     ) -> Result<Response<pb::SetMemberResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         let mut checks = Checks::default();
         let user_id = nfc(&request.user_id);
@@ -211,7 +184,8 @@ impl ProjectService for Projects {
         request: Request<pb::RemoveMemberRequest>,
     ) -> Result<Response<pb::RemoveMemberResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
         let id = id(ProjectId::parse_field("project_id", &request.project_id))?;
         let user_id = nfc(&request.user_id);
         let mut checks = Checks::default();

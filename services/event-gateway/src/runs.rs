@@ -4,36 +4,29 @@ use std::sync::Arc;
 
 use futures::stream::Empty;
 use prost::Message;
-use serde_json::Value;
 use tonic::{Request, Response, Status};
 use tree_agent_contract::command::Action;
-use tree_agent_contract::error::{Checks, Invalid};
-use tree_agent_contract::language::LANGUAGES;
+use tree_agent_contract::error::Checks;
 use tree_agent_contract::project::CREATE_DOCUMENT;
-use tree_agent_contract::search::SearchPrompts;
-use tree_agent_contract::{
-    Command, Estimate, Event, FieldError, ModelChoice, NodeId, RunContext, RunId, RunSpec, Scope,
-    SearchConfig, Strategy, limits,
-};
+use tree_agent_contract::{Command, Estimate, Event, ModelChoice, NodeId, RunId, RunSpec, Scope, limits};
 use tree_agent_engine::Graph;
-use tree_agent_frontmatter::Schema;
 use tree_agent_proto::v1::run_service_server::RunService;
-use tree_agent_proto::{Wire, budgets_of, v1 as pb};
+use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::errors::invalid;
 use tree_agent_runtime::telemetry;
-use tree_agent_store::{NewRun, Projection, Sent, Store, StoreError, storable};
+use tree_agent_store::{NewRun, Projection, Sent, Store, StoreError};
 use uuid::Uuid;
 
+use crate::auth::Caller;
 use crate::errors;
-use crate::fields::{check_types, from_wire, id, now, optional, taken};
+use crate::fields::{check_types, id, now, optional};
 use crate::forks::{fork, retry};
 use crate::gateway::Gateway;
-use crate::maxima::Maxima;
 use crate::models::{Described, MODEL_PATIENCE};
 use crate::pages::{self, Pages};
+use crate::specs::{as_run, spec};
 use crate::steering::{Asked, steer};
-use crate::view::View;
-use crate::{citations, copies, diffs, results, run_lists};
+use crate::{citations, copies, diffs, results, run_lists, waits};
 
 /// Events that one `ListEvents` call looks at: with a filter that matches little, pages may be short.
 const SCAN: usize = 20_000;
@@ -85,12 +78,13 @@ impl RunService for Runs {
         request: Request<pb::CreateRunRequest>,
     ) -> Result<Response<pb::CreateRunResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let (store, request) = (&*self.0.store, request.into_inner());
+        let (store, mut request) = (&*self.0.store, request.into_inner());
         let request_id = request.request_id.clone();
         // Before the look-up: the same request may be under way.
         let turn = self.0.users.turn(view.user()).await?;
         let accepted = copies::accepted(store, view.user(), &request_id).await?;
         let asks_to_write_nothing = request.read_only == Some(true);
+        self.0.context_by_name(&view, request.context.as_mut()).await?;
         let mut request = copies::completed(store, &view, request, accepted.as_ref()).await?;
         // What was accepted once stays accepted, whatever has become of the maxima, of its projects and of its model.
         let mut warned = Vec::new();
@@ -162,7 +156,9 @@ impl RunService for Runs {
         request: Request<pb::ListRunsRequest>,
     ) -> Result<Response<pb::ListRunsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let response = run_lists::list(&*self.0.store, &view, request.into_inner()).await?;
+        let mut request = request.into_inner();
+        self.0.by_name(&view, "project_id", &mut request.project_id).await?;
+        let response = run_lists::list(&*self.0.store, &view, request).await?;
         Ok(Response::new(response))
     }
 
@@ -186,6 +182,14 @@ impl RunService for Runs {
         Ok(Response::new(results::result(&*self.0.store, run).await?))
     }
 
+    async fn wait_run(
+        &self,
+        request: Request<pb::WaitRunRequest>,
+    ) -> Result<Response<pb::WaitRunResponse>, Status> {
+        let caller = Caller::of(request.extensions());
+        Ok(Response::new(waits::wait(&self.0, &caller, request.into_inner()).await?))
+    }
+
     async fn list_citations(
         &self,
         request: Request<pb::ListCitationsRequest>,
@@ -207,7 +211,8 @@ impl RunService for Runs {
         request: Request<pb::EstimateRunRequest>,
     ) -> Result<Response<pb::EstimateRunResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
-        let request = request.into_inner();
+        let mut request = request.into_inner();
+        self.0.context_by_name(&view, request.context.as_mut()).await?;
         let verify = request.verify;
         let mut spec = spec(as_run(request), &view, Some(&self.0.maxima))?;
         self.0.require(&view, &spec).await?;
@@ -393,100 +398,6 @@ pub(crate) fn first_rows(run: RunId, events: &[Event]) -> Result<Projection, Sta
     Ok(Projection::of(events, &graph))
 }
 
-/// What is asked for, checked as far as it can be without the store. Within the maxima, unless it was before.
-fn spec(request: pb::CreateRunRequest, view: &View, maxima: Option<&Maxima>) -> Result<RunSpec, Status> {
-    let mut checks = Checks::default();
-    checks.at_most("request_id", &request.request_id, limits::REQUEST_ID_BYTES);
-    let strategy = match pb::Strategy::try_from(request.strategy) {
-        Ok(pb::Strategy::Unspecified) => Strategy::Tree,
-        _ => taken(&mut checks, from_wire("strategy", request.strategy)).unwrap_or(Strategy::Tree),
-    };
-    let context = taken(&mut checks, from_wire("context", request.context.unwrap_or_default()));
-    checks.require(!(request.read_only == Some(true) && request.write == Some(true)), "write", || {
-        "contradicts read_only; leave one of them out".to_owned()
-    });
-    let is_global = context.as_ref().is_none_or(|context: &RunContext| context.scope == Scope::Global);
-    let asked = request.budgets.unwrap_or_default();
-    let budgets = budgets_of(strategy, asked);
-    let is_search = strategy == Strategy::Search;
-    checks.require(request.search.is_none() || is_search, "search", || {
-        "is only for the strategy STRATEGY_SEARCH; leave it out".to_owned()
-    });
-    let asked_search = request.search.unwrap_or_default();
-    let mut search: SearchConfig =
-        taken(&mut checks, from_wire("search", asked_search.clone())).unwrap_or_default();
-    let SearchPrompts { root, document, children, picker } = &mut search.prompts;
-    for prompt in [root, document, children, picker].into_iter().flatten() {
-        *prompt = storable(prompt).into_owned();
-    }
-    let copy_of = match request.copy_of.as_str() {
-        "" => None,
-        text => taken(&mut checks, RunId::parse_field("copy_of", text)),
-    };
-    let mut spec = RunSpec {
-        // What is told at once and what is read from the log later are the same.
-        objective: storable(&request.objective).into_owned(),
-        strategy,
-        context: context.unwrap_or_default(),
-        budgets,
-        model: request.model.trim().to_owned(),
-        user_id: view.user().to_owned(),
-        by_administrator: view.by_administrator(),
-        display_name: request.display_name,
-        labels: request.labels,
-        search: is_search.then(|| Box::new(search.clone())),
-        read_only: request.read_only.unwrap_or_default() || is_global && request.write != Some(true),
-        verify: request.verify.unwrap_or_default(),
-        language: match request.language.as_str() {
-            "" => language_of(&request.objective).unwrap_or_default().to_owned(),
-            given => given.to_owned(),
-        },
-        review: taken(&mut checks, from_wire("review", request.review)).flatten(),
-        keep_prompts: request.keep_prompts.unwrap_or_default(),
-        copy_of,
-    };
-    match spec.validate() {
-        Ok(()) => {
-            if let Some(maxima) = maxima {
-                maxima.apply(&asked, &mut spec.budgets, &mut checks);
-                maxima.apply_to_search(&asked_search, &mut search, &mut checks);
-            }
-            if is_search {
-                check_schema(&search, &mut checks);
-                spec.search = (search != SearchConfig::default()).then(|| Box::new(search));
-            }
-        }
-        Err(Invalid(errors)) => errors.into_iter().for_each(|error| checks.push(error)),
-    }
-    if let Err(problem) = ModelChoice::parse(&spec.model) {
-        checks.push(FieldError::new("model", problem.message));
-    }
-    checks.finish().map_err(|e| invalid(&e))?;
-    Ok(spec)
-}
-
-/// The schema of the frontmatter is one, and a store can keep it as it is.
-fn check_schema(search: &SearchConfig, checks: &mut Checks) {
-    let Some(schema) = &search.frontmatter_schema else { return };
-    let problem = match schema.iter().any(|(name, value)| name.contains('\0') || has_nul(value)) {
-        true => Some("must not contain NUL characters".to_owned()),
-        false => Schema::new(schema).err(),
-    };
-    if let Some(problem) = problem {
-        checks.push(FieldError::new("search.frontmatter_schema", problem));
-    }
-}
-
-/// True if a text in `value` holds a NUL character. Messages nest no deeper than their decoder allows.
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(values) => values.iter().any(has_nul),
-        Value::Object(fields) => fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
 /// What the user of a run should know that changes no project although nobody asked for that. None if its model is
 /// rules, which call no tool that writes.
 fn read_only_unasked(spec: &RunSpec, described: &Described) -> Option<String> {
@@ -515,24 +426,6 @@ fn is_language(name: &str) -> Option<bool> {
 fn warnings(spec: &RunSpec, described: &Described) -> Vec<String> {
     let unpriced = described.per_call.and_then(|costs| costs.unpriced(&spec.budgets, &described.model));
     unpriced.into_iter().collect()
-}
-
-/// A run with what an estimate is asked for. The objective does not matter to it, and may be absent.
-fn as_run(request: pb::EstimateRunRequest) -> pb::CreateRunRequest {
-    let pb::EstimateRunRequest { mut objective, strategy, context, budgets, model, search, verify } = request;
-    if objective.is_empty() {
-        objective.push_str("estimate");
-    }
-    pb::CreateRunRequest {
-        objective,
-        strategy,
-        context,
-        budgets,
-        model,
-        search,
-        verify,
-        ..Default::default()
-    }
 }
 
 /// Looks at the events after `seq` up to `head` until `limit` of these types and this node are found, or enough have
@@ -567,29 +460,4 @@ async fn scan(
         }
     }
     Ok((events, seq))
-}
-
-/// The language of `text`, if that is plain.
-fn language_of(text: &str) -> Option<&'static str> {
-    let found = whatlang::detect(text).filter(whatlang::Info::is_reliable)?;
-    let known = LANGUAGES.iter().find(|language| language.iso3 == found.lang().code());
-    known.map(|language| language.code)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_language_of_an_objective_is_found_if_it_is_plain() {
-        assert_eq!(
-            language_of("Wie übernimmt ein Planer die Läufe eines anderen, der gestorben ist?"),
-            Some("de")
-        );
-        assert_eq!(
-            language_of("How does a planner take over the runs of another one that has died?"),
-            Some("en")
-        );
-        assert_eq!(language_of("42"), None);
-    }
 }

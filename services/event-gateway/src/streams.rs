@@ -135,7 +135,8 @@ pub(crate) async fn runs(
     caller: &Caller,
     view: &View,
 ) -> Result<Watched, Status> {
-    let (request, resume_token) = run_lists::of_watch(request);
+    let (mut request, resume_token) = run_lists::of_watch(request);
+    gateway.by_name(view, "project_id", &mut request.project_id).await?;
     let tokens = Arc::new(run_lists::pages_of("changes of runs", &request));
     let newest = ListFrom::Newest(pages::size(request.page_size));
     let from = since(&tokens, &resume_token)?.map_or(newest, ListFrom::Since);

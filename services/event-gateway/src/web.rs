@@ -12,6 +12,8 @@ use tonic::service::Routes;
 use tonic_web::GrpcWebLayer;
 use tower::{Layer, ServiceExt};
 use tower_http::cors::{AllowOrigin, CorsLayer};
+use tree_agent_mcp::{Api, Server as Tools};
+use tree_agent_runtime::protocol::connect_error;
 use tree_agent_runtime::server::Origins;
 
 use crate::answers::bounded;
@@ -20,9 +22,16 @@ use crate::compression;
 use crate::connect;
 use crate::gateway::Gateway;
 use crate::imports::{IMPORT_FILE, admitted, explain_size};
+use crate::rest::{self, openapi};
 use crate::streams::{
     WATCH_DOCUMENT, WATCH_RUN, WATCH_RUNS, is_watch, watch_document, watch_run, watch_runs,
 };
+
+/// Where assistants call their tools.
+const MCP: &str = "/mcp";
+
+/// Where the API is described.
+const OPENAPI: &str = "/openapi.json";
 
 /// The built UI; empty if it was not built.
 #[derive(RustEmbed)]
@@ -54,7 +63,7 @@ fn cors(origins: &Origins) -> CorsLayer {
     let exposed = ["grpc-status", "grpc-message", "grpc-status-details-bin", "x-request-id"];
     CorsLayer::new()
         .allow_origin(allowed)
-        .allow_methods([Method::POST])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .allow_headers(tower_http::cors::AllowHeaders::mirror_request())
         .expose_headers(exposed.map(HeaderName::from_static))
         .max_age(std::time::Duration::from_secs(3_600))
@@ -77,13 +86,15 @@ pub(crate) fn router(
     let services = Routes::from(routes.into_axum_router().merge(watch)).prepare();
     let (behind, room) = (services.clone(), imports.clone());
     let grpc = tower::service_fn(move |request| admitted(room.clone(), behind.clone(), request));
+    let api = Api::new(Guard::new(grpc.clone(), admission.clone()).map_err(|never| match never {}));
     let web = GrpcWebLayer::new().layer(Guard::new(grpc, admission.clone()));
     let connect = tower::service_fn(move |request| {
         let services = services.clone();
         let call = tower::service_fn(move |request| connect::call(services.clone(), request));
         admitted(imports.clone(), call, request)
     });
-    let connect = Guard::new(connect, admission);
+    let connect = Guard::new(connect, admission.clone());
+    let tools = Tools::new(api).http();
     let calls = tower::service_fn(move |request: Request<Body>| {
         let (connect, web, stalls) = (connect.clone(), web.clone(), stalls.clone());
         async move {
@@ -105,10 +116,27 @@ pub(crate) fn router(
     let grpc =
         cors(origins).layer(tower::service_fn(move |request| compression::call(calls.clone(), request)));
     Routes::from(Router::new().fallback(move |request: Request<axum::body::Body>| {
-        let grpc = grpc.clone();
+        let (grpc, tools, admission) = (grpc.clone(), tools.clone(), admission.clone());
         async move {
+            let request = match rest::is_request(&request) {
+                true => match rest::translated(request) {
+                    Ok(call) => call,
+                    Err(refusal) => return refusal.answer().map(axum::body::Body::new),
+                },
+                false => request,
+            };
             if let Some(refusal) = unsupported(&request) {
                 refusal
+            } else if request.uri().path() == OPENAPI && request.method() == Method::GET {
+                ([(header::CONTENT_TYPE, "application/json")], openapi::DOCUMENT.as_str()).into_response()
+            } else if request.uri().path() == MCP {
+                match admission.check(MCP, request.headers()) {
+                    Ok(()) => match tools.oneshot(request).await {
+                        Ok(response) => response.map(axum::body::Body::new),
+                        Err(never) => match never {},
+                    },
+                    Err(refusal) => connect_error(&refusal.into()).map(axum::body::Body::new),
+                }
             } else if is_call(&request) {
                 match grpc.oneshot(request.map(Body::new)).await {
                     Ok(response) => response.map(axum::body::Body::new),

@@ -9,6 +9,7 @@ mod support {
     pub(crate) mod terminal;
 }
 
+mod assistants;
 mod auth;
 mod citing;
 mod client;

@@ -23,7 +23,7 @@ pub(crate) enum Protocol {
     Grpc,
     /// With the content type that was asked for.
     GrpcWeb(HeaderValue),
-    /// Unary calls as plain HTTP.
+    /// Plain HTTP: calls with JSON.
     Connect,
     /// No call: a page of the UI, metrics and the like.
     Http,
@@ -32,6 +32,10 @@ pub(crate) enum Protocol {
 impl Protocol {
     /// The protocol that a request says that it speaks.
     pub(crate) fn of(parts: &request::Parts) -> Self {
+        // The API as plain HTTP becomes calls of Connect.
+        if parts.uri.path().starts_with("/v1/") {
+            return Self::Connect;
+        }
         let Some(content_type) = parts.headers.get(header::CONTENT_TYPE) else { return Self::Http };
         let text = content_type.as_bytes();
         let essence = text.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
@@ -148,12 +152,7 @@ pub(super) const fn name(code: Code) -> &'static str {
 /// The answer to a call of the Connect protocol that failed.
 pub fn connect_error(status: &Status) -> Response<Body> {
     let status = &explained(status);
-    let mut error = json!({ "code": names(status.code()).1, "message": status.message() });
-    let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
-    if !details.is_empty() {
-        error["details"] = details.iter().map(|any| detail(&any.type_url, &any.value)).collect();
-    }
-    let mut response = Response::new(Body::new(axum::body::Body::from(error.to_string())));
+    let mut response = Response::new(Body::new(axum::body::Body::from(connect_json(status).to_string())));
     *response.status_mut() = http(status.code());
     *response.headers_mut() = status.metadata().clone().into_headers();
     // They were those of an answer without a body.
@@ -162,6 +161,17 @@ pub fn connect_error(status: &Status) -> Response<Body> {
     }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// An error as the Connect protocol writes it.
+pub fn connect_json(status: &Status) -> Value {
+    let status = &explained(status);
+    let mut error = json!({ "code": names(status.code()).1, "message": status.message() });
+    let details = rpc::Status::decode(status.details()).map(|status| status.details).unwrap_or_default();
+    if !details.is_empty() {
+        error["details"] = details.iter().map(|any| detail(&any.type_url, &any.value)).collect();
+    }
+    error
 }
 
 /// A detail as protobuf, and as JSON for people who read it.

@@ -48,6 +48,11 @@ impl Admission {
         Ok(caller.calling(rule))
     }
 
+    /// Whether somebody may call at all what is at `path`.
+    pub(crate) fn check(&self, path: &str, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.admit(path, headers).map(drop)
+    }
+
     /// The run for which a role calls, if it names one; none if the caller is no role.
     fn run_of_role(&self, headers: &HeaderMap) -> Option<Option<RunId>> {
         let token = self.role_token.as_ref()?;

@@ -153,7 +153,7 @@ async fn create_run() {
         (create(&"x".repeat(9 * 1024 * 1024)), OutOfRange, ""),
         (context(Scope::Project, &[]), InvalidArgument, "context.project_ids"),
         (context(Scope::Global, &[NOBODY]), InvalidArgument, "context.project_ids"),
-        (context(Scope::Project, &["nonsense"]), InvalidArgument, "context.project_ids[0]"),
+        (context(Scope::Project, &["nonsense"]), NotFound, "context.project_ids[0]"),
         (context(Scope::MultiProject, &[NOBODY, NOBODY]), InvalidArgument, "context.project_ids"),
         (context(Scope::Project, &[NOBODY]), NotFound, "context.project_ids[0]"),
     ];
@@ -343,7 +343,7 @@ async fn runs_and_events() {
     let cancel = CancelRunRequest { run_id: id.clone(), reason: "r".repeat(16 * 1024 + 1) };
     is(runs.cancel_run(cancel).await.unwrap_err(), InvalidArgument, "reason");
     let list = ListRunsRequest { project_id: "nonsense".into(), ..Default::default() };
-    is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "project_id");
+    is(runs.list_runs(list).await.unwrap_err(), NotFound, "project_id");
     let list = ListRunsRequest { statuses: vec![1, 99], ..Default::default() };
     is(runs.list_runs(list).await.unwrap_err(), InvalidArgument, "statuses[1]");
     gateway.stop().await;
@@ -410,7 +410,7 @@ async fn projects() {
     use get_project_request::Key;
     for (key, code, name) in [
         (None, InvalidArgument, "key"),
-        (Some(Key::ProjectId("nonsense".into())), InvalidArgument, "project_id"),
+        (Some(Key::ProjectId("nonsense".into())), NotFound, "project_id"),
         (Some(Key::ProjectId(NOBODY.into())), NotFound, "project_id"),
         (Some(Key::Name("nobody".into())), NotFound, "name"),
     ] {
@@ -440,11 +440,7 @@ async fn documents() {
     let mut talkative = imported("s", "a.md", "1");
     talkative.import.as_mut().unwrap().left_out = "w".repeat(2049);
     for (request, code, name) in [
-        (
-            CreateDocumentRequest { project_id: "nonsense".into(), ..create("a.md") },
-            InvalidArgument,
-            "project_id",
-        ),
+        (CreateDocumentRequest { project_id: "nonsense".into(), ..create("a.md") }, NotFound, "project_id"),
         (CreateDocumentRequest { project_id: NOBODY.into(), ..create("a.md") }, NotFound, "project_id"),
         (CreateDocumentRequest { run_id: NOBODY.into(), ..create("a.md") }, InvalidArgument, "run_id"),
         (
@@ -493,7 +489,7 @@ async fn documents() {
         ..Default::default()
     };
     for (request, code, name) in [
-        (list(&[&project, "nonsense"], ""), InvalidArgument, "project_ids[1]"),
+        (list(&[&project, "nonsense"], ""), NotFound, "project_ids[1]"),
         (list(&[&project, NOBODY], ""), NotFound, "project_ids[1]"),
         (list(&[], "nonsense"), InvalidArgument, "run_id"),
         (list(&[], NOBODY), NotFound, "run_id"),

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unreachable_pub)]
 
+mod assistants;
 mod auth;
 mod bad_input;
 mod citations;
@@ -25,11 +26,13 @@ mod outage;
 mod projects;
 mod quotas;
 mod repeated;
+mod rest;
 mod results;
 mod rights;
 mod roles;
 mod run_lists;
 mod services;
 mod steering;
+mod waits;
 mod watch;
 mod watch_document;

@@ -61,7 +61,12 @@ async fn a_project_changes_as_its_mask_says() {
         (Project { status: 9, ..two.clone() }, ["status"], invalid, "project.status"),
         (odd, ["tools"], invalid, "project.tools.allowed_tools[0]"),
         (nobody, ["name"], (Code::NotFound, "NOT_FOUND"), "project_id"),
-        (Project { project_id: "x".into(), ..named("x") }, ["name"], invalid, "project.project_id"),
+        (
+            Project { project_id: "x".into(), ..named("x") },
+            ["name"],
+            (Code::NotFound, "NOT_FOUND"),
+            "project.project_id",
+        ),
     ] {
         let status = update(&gateway, project, &paths).await.unwrap_err();
         assert_eq!(refusal(&status), (code, reason.to_owned(), at.to_owned()), "{status:?}");

@@ -3,6 +3,7 @@
 pub mod driver;
 mod fanout;
 mod log;
+pub mod plain;
 mod store;
 
 use std::sync::Arc;

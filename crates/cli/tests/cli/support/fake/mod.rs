@@ -268,6 +268,13 @@ impl RunService for Fake {
         Err(Status::unimplemented("nothing asks for it"))
     }
 
+    async fn wait_run(
+        &self,
+        _: Request<pb::WaitRunRequest>,
+    ) -> Result<Response<pb::WaitRunResponse>, Status> {
+        Err(Status::unimplemented("nothing asks for it"))
+    }
+
     async fn get_result(
         &self,
         _: Request<pb::GetResultRequest>,
