@@ -353,7 +353,7 @@ impl RoleModel for Llm {
             call.bounds.least_steps = 2;
         }
         let answer = call.ask::<PlannerReply>(input, |with, trimmer| {
-            context::planner(input, &survey, with.schema, trimmer)
+            context::planner(input, &survey, with.schema, with.is_small, trimmer)
         });
         Ok(answer.await?.output)
     }

@@ -25,6 +25,7 @@ pub(super) fn pause(
     let below = d.state.subtree(at);
     check_seen(d.state, by, &concerned(d.state, at, if now { &below } else { &[] }))?;
     if would_go_on {
+        // The pause has the id of the command.
         lift(d, Issuer { request_id: "", ..by }, at);
     }
     // A call that has finished, and whose end only waits, cannot be stopped.

@@ -13,7 +13,7 @@ use tree_agent_contract::role::{Action, RoleError, RoleErrorKind};
 use tree_agent_contract::text::prefix;
 
 use super::concession::Concession;
-use super::context::{PromptTrimmer, SMALL_PROMPT, assemble};
+use super::context::{PromptTrimmer, assemble};
 use super::delivery::{Conversation, Delivery};
 use super::effort::Effort;
 use super::failure::{Failure, FailureKind};
@@ -51,6 +51,10 @@ pub(super) struct Call<'a> {
     pub(super) fork: Fork,
 }
 
+/// A prompt with room for fewer tokens explains and asks for less. A model that has no more is a small one, and small
+/// models fill whatever they may fill.
+const SMALL_PROMPT: usize = 4_000;
+
 /// What a prompt depends on beside the input of the role.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting<'a> {
@@ -60,6 +64,8 @@ pub(super) struct Setting<'a> {
     pub(super) tools: bool,
     /// Messages of the conversation that were shortened or left out.
     pub(super) shortened: u32,
+    /// There is so little room that only what most answers need is explained.
+    pub(super) is_small: bool,
 }
 
 /// An answer that meets the contract.
@@ -209,7 +215,8 @@ impl<'a> Call<'a> {
         progress: &mut Progress<'a>,
     ) -> Result<Result<Answered<R::Output>, Failure>, RoleError> {
         let Target { provider, name: ModelName { model, .. }, facts, .. } = target;
-        let bounds = Bounds { is_small: progress.budget < SMALL_PROMPT, ..self.bounds_of(target) };
+        let is_small = progress.budget < SMALL_PROMPT;
+        let bounds = Bounds { is_small, ..self.bounds_of(target) };
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
                 let message =
@@ -239,8 +246,12 @@ impl<'a> Call<'a> {
                 && (!has_tools || provider.schema_with_tools());
             let written = schema.as_ref().filter(|_| !demanded).map(ToString::to_string);
             let forked = self.fork.fit(progress.budget, facts.cache_marks);
-            let setting =
-                Setting { schema: written.as_deref(), tools: has_tools, shortened: forked.shortened };
+            let setting = Setting {
+                schema: written.as_deref(),
+                tools: has_tools,
+                shortened: forked.shortened,
+                is_small,
+            };
             let room = progress.budget.saturating_sub(forked.tokens);
             let prompt = assemble(room, |trimmer| {
                 trimmer.leave_out(progress.filter.left_out());

@@ -26,7 +26,6 @@ pub(super) use views::{aggregator, executor, planner, shown_children, verifier};
 /// Maximum of bytes for each kind of text.
 #[derive(Clone, Copy, Debug)]
 struct Caps {
-    is_small: bool,
     scratchpad: usize,
     json: usize,
     snippet: usize,
@@ -58,10 +57,6 @@ enum Rung {
 /// A part of a document that is shorter says nothing.
 const SHORTEST_PART: usize = 400;
 
-/// A prompt with room for fewer tokens explains and asks for less. A model that has no more is a small one, and small
-/// models fill whatever they may fill.
-pub(super) const SMALL_PROMPT: usize = 4_000;
-
 /// Cuts texts to their caps and records what it leaves out.
 pub(super) struct PromptTrimmer {
     caps: Caps,
@@ -82,11 +77,6 @@ pub(super) struct PromptTrimmer {
 }
 
 impl PromptTrimmer {
-    /// The prompt has so little room that only what most answers need is explained.
-    fn is_small(&self) -> bool {
-        self.caps.is_small
-    }
-
     fn new(caps: Caps) -> Self {
         Self {
             caps,
@@ -253,7 +243,6 @@ pub(super) fn assemble(
     const STATEMENT: usize = 120;
     const ALL: usize = usize::MAX;
     let mut caps = Caps {
-        is_small: budget < SMALL_PROMPT,
         scratchpad: ALL,
         json: ALL,
         snippet: ALL,

@@ -165,6 +165,7 @@ pub(in crate::llm) fn planner(
     input: &PlanInput,
     survey: &Survey,
     schema: Option<&str>,
+    is_small: bool,
     trimmer: &mut PromptTrimmer,
 ) -> Result<Prompt, RoleError> {
     let budgets = &input.call.budgets;
@@ -177,7 +178,7 @@ pub(in crate::llm) fn planner(
     let steps = steps.collect();
     let mut view = PlannerView {
         steps,
-        is_small: trimmer.is_small(),
+        is_small,
         call: Call::of(&input.call, trimmer),
         review: input.review,
         budgets: Limits {
