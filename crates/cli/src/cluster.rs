@@ -24,16 +24,13 @@ use tree_agent_runtime::config::{Problems, RoleUrls, user_data_folder};
 use tree_agent_runtime::listen::bind;
 use tree_agent_runtime::role_token::RoleToken;
 use tree_agent_runtime::server::{ServerArgs, ServerConfig};
-use tree_agent_store::embedded::EmbeddedStore;
+use tree_agent_store::embedded::{EmbeddedStore, LOCK};
 use tree_agent_store::{Store, StoreError};
 
 use crate::error::CliError;
 
 /// Time that open calls have to end. Runs that are cut off continue at the next start from their last event.
 const DRAIN: Duration = Duration::from_secs(3);
-
-/// The file of a data directory that says where the server is which has it open.
-pub(crate) const ADDRESS: &str = "tree-agent.url";
 
 /// Where an embedded cluster keeps its data, and what its roles use.
 #[derive(Clone, Debug, Args)]
@@ -168,7 +165,7 @@ impl Cluster {
         let listener = bind(listen).await.map_err(|e| CliError::Usage(chain(&e)))?;
         let address = listener.local_addr()?;
         let kept = match &data {
-            Data::Dir(dir, Unfinished::Resume) => Some(dir.join(ADDRESS)),
+            Data::Dir(dir, Unfinished::Resume) => Some(dir.join(LOCK)),
             _ => None,
         };
         let (store, left_alone) = open(data).await?;

@@ -153,7 +153,7 @@ async fn start(api: Api, start: Start) -> Result<Said, Failure> {
         model: start.model,
         request_id: start.request_id,
         review: start.review.then(pb::ReviewRule::default),
-        // What a program has found must be able to stand without a look at the documents.
+        // A question of an assistant changes no project.
         read_only: Some(true),
         ..Default::default()
     };

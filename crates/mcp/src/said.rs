@@ -1,10 +1,11 @@
 //! What an assistant reads. The text says it all; the data is for programs.
 
 use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-use tree_agent_proto::v1 as pb;
+use serde_json::{Map, Value, json};
 use tree_agent_proto::v1::{NodeStatus, RunStatus, WaitReason};
+use tree_agent_proto::{Wire, v1 as pb};
 
 use crate::calls::Said;
 
@@ -42,7 +43,7 @@ pub(crate) fn progress(run: &pb::Run, reason: WaitReason, graph: Option<&pb::Gra
         None if usage.cost_micros > 0 => parts.push(format!("${:.2}", usd(usage.cost_micros))),
         None => {}
     }
-    let slowest = graph.and_then(|graph| slowest(graph, run));
+    let slowest = graph.and_then(slowest);
     if let Some((title, seconds)) = &slowest {
         parts.push(format!("slowest: {title}, {seconds} s"));
     }
@@ -80,13 +81,14 @@ pub(crate) fn progress(run: &pb::Run, reason: WaitReason, graph: Option<&pb::Gra
 }
 
 /// The node at work whose work began first, and for how many seconds it has been at it.
-fn slowest(graph: &pb::Graph, run: &pb::Run) -> Option<(String, i64)> {
-    let works = |node: &&pb::GraphNode| {
-        [NodeStatus::Planning, NodeStatus::Executing, NodeStatus::Aggregating].contains(&node.status())
-    };
-    let node = graph.nodes.iter().filter(works).min_by_key(|node| node.started_at.map(|at| at.seconds))?;
-    let now = run.updated_at?.seconds;
-    Some((node.title.clone(), (now - node.started_at?.seconds).max(0)))
+fn slowest(graph: &pb::Graph) -> Option<(String, i64)> {
+    let works = [NodeStatus::Planning, NodeStatus::Executing, NodeStatus::Aggregating];
+    let at_work = graph.nodes.iter().filter(|node| works.contains(&node.status()));
+    let began = at_work.filter_map(|node| Some((node.started_at?.seconds, &node.title)));
+    let (since, title) = began.min_by_key(|(since, _)| *since)?;
+    // The clock of the server may be another one.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() as i64;
+    Some((title.clone(), (now - since).max(0)))
 }
 
 pub(crate) fn result(result: &pb::GetResultResponse) -> Said {
@@ -109,13 +111,17 @@ pub(crate) fn result(result: &pb::GetResultResponse) -> Said {
             .collect();
         let _ = write!(text, "\n\nSources disagree: {}", sides.join(" and "));
     }
-    let payload = result.result.as_ref().and_then(|result| result.json_payload.as_ref());
+    let payload = result.result.as_ref().and_then(|result| result.json_payload.clone());
+    let payload = payload.and_then(|payload| Map::from_wire(payload).ok()).map(Value::Object);
+    if let (Some(payload), true) = (&payload, result.text.is_empty()) {
+        let _ = write!(text, "\n\n{payload}");
+    }
     let counts = result.citations.as_ref().map(counts);
     let data = json!({
         "run": result.run_id, "status": state, "partial": result.partial, "error": result.error,
         "title": result.title, "summary": result.summary, "document": result.document_id, "statements": counts,
         "models": result.models, "costUsd": usd(result.usage.unwrap_or_default().cost_micros),
-        "hasJson": payload.is_some(),
+        "json": payload,
     });
     Said { text, data }
 }
@@ -248,4 +254,38 @@ pub(crate) fn plan(root: &pb::GraphNode, review: &pb::Review) -> String {
         let _ = writeln!(text, "It can cost ${:.2} at the most.", usd(cost));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_only_data_is_told_whole() {
+        let payload = json!({ "depth": 12 }).as_object().cloned().unwrap_or_default();
+        let envelope = pb::TreeAgentResult { json_payload: Some(payload.to_wire()), ..Default::default() };
+        let mut answer =
+            pb::GetResultResponse { summary: "Depths.".into(), result: Some(envelope), ..Default::default() };
+        answer.set_status(RunStatus::Completed);
+        let said = result(&answer);
+        assert!(said.text.starts_with("Depths.") && said.text.contains("12"), "{}", said.text);
+        assert_eq!(said.data["json"]["depth"].as_f64(), Some(12.0));
+    }
+
+    #[test]
+    fn the_slowest_is_the_one_that_has_worked_longest_by_now() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
+        let node = |title: &str, status: NodeStatus, ago: Option<i64>| {
+            let started_at = ago.map(|ago| prost_types::Timestamp { seconds: now - ago, nanos: 0 });
+            pb::GraphNode { title: title.into(), status: status.into(), started_at, ..Default::default() }
+        };
+        let nodes = vec![
+            node("done", NodeStatus::Completed, Some(900)),
+            node("not begun", NodeStatus::Planning, None),
+            node("old", NodeStatus::Executing, Some(40)),
+            node("new", NodeStatus::Executing, Some(3)),
+        ];
+        let (title, seconds) = slowest(&pb::Graph { nodes, ..Default::default() }).expect("two are at work");
+        assert!(title == "old" && (40..50).contains(&seconds), "{title} {seconds}");
+    }
 }

@@ -15,6 +15,7 @@ use tree_agent_mcp::{Api, Server};
 use tree_agent_model::Switch;
 use tree_agent_runtime::channel::{ConnectArgs, Connector, Peers};
 use tree_agent_runtime::shutdown;
+use tree_agent_store::embedded::LOCK;
 
 use crate::client::Client;
 use crate::cluster::{Access, Cluster, Data, EmbeddedArgs, Unfinished};
@@ -70,7 +71,6 @@ impl Mcp {
                 (folder.clone().api(), Some(folder))
             }
         };
-        // Before the first request, so that an assistant that asks nothing ends it, too.
         let served = interrupt.run_until_cancelled(Server::new(api).serve_stdio()).await;
         if let Some(folder) = folder {
             folder.close().await;
@@ -170,6 +170,6 @@ impl Folder {
 
 /// The server of the process that has the folder open.
 async fn of_another(dir: &Path) -> Result<Client, CliError> {
-    let url = tokio::fs::read_to_string(dir.join(crate::cluster::ADDRESS)).await.unwrap_or_default();
+    let url = tokio::fs::read_to_string(dir.join(LOCK)).await.unwrap_or_default();
     Client::connect(url.trim(), &Connector::default()).await
 }

@@ -48,6 +48,9 @@ struct Inner {
     _lock: Option<File>,
 }
 
+/// The file that the process holds which has a data directory open. It may write there how it can be reached.
+pub const LOCK: &str = "tree-agent.lock";
+
 impl EmbeddedStore {
     /// Opens the store in the folder `data_dir`, making and migrating it as needed.
     ///
@@ -62,9 +65,11 @@ impl EmbeddedStore {
                 StoreError::broken(format!("the data directory {shown} cannot be used; choose another"), e)
             };
             private_files::create_folder(&data_dir).map_err(unusable)?;
-            let lock = private_files::open(&data_dir.join("tree-agent.lock")).map_err(unusable)?;
+            let lock = private_files::open(&data_dir.join(LOCK)).map_err(unusable)?;
             match lock.try_lock() {
-                Ok(()) => {}
+                // What the process before had written there is not true any more.
+                Ok(()) => lock.set_len(0).map_err(unusable)?,
+                Err(TryLockError::Error(e)) => return Err(unusable(e)),
                 Err(TryLockError::WouldBlock) => {
                     return Err(StoreError::Conflict(format!(
                         "the data directory {} is in use by another tree-agent process; stop it, or choose another \
@@ -72,7 +77,6 @@ impl EmbeddedStore {
                         data_dir.display()
                     )));
                 }
-                Err(TryLockError::Error(e)) => return Err(unusable(e)),
             }
             let file = data_dir.join("tree-agent.db");
             // Made before SQLite would make it: its -wal and -shm get the same permissions.
