@@ -30,7 +30,7 @@ const PROTO: &str = "application/proto";
 /// The package whose methods can be called; the descriptors have the services that only the cluster calls, too.
 pub(crate) const PACKAGE: &str = "treeagent.v1.";
 /// Bytes before each message of gRPC.
-const PREFIX: usize = 5;
+pub(crate) const PREFIX: usize = 5;
 
 /// Every file of the API, as data.
 pub(crate) static DESCRIPTORS: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -138,14 +138,11 @@ fn request_bytes(method: &MethodDescriptor) -> usize {
     }
 }
 
-fn malformed(text: String) -> Status {
+pub(crate) fn malformed(text: String) -> Status {
     errors::status(Code::InvalidArgument, "MALFORMED_REQUEST", text)
 }
 
 fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Bytes, Status> {
-    let not = |error: &dyn Display| {
-        malformed(format!("the body is not the JSON of {}: {error}", method.input().name()))
-    };
     if codec == Codec::Proto {
         return Ok(bytes);
     }
@@ -156,16 +153,20 @@ fn to_proto(codec: Codec, method: &MethodDescriptor, bytes: Bytes) -> Result<Byt
         .and_then(|message| reader.end().map(|()| message))
         .map_err(|error| match serde_json::from_slice(json) {
             Ok(value) => refused_json(&method.input(), &value, &error),
-            Err(_) => not(&error),
+            Err(_) => not_json(&method.input(), &error),
         })?;
     Ok(message.encode_to_vec().into())
+}
+
+pub(crate) fn not_json(of: &MessageDescriptor, error: &dyn Display) -> Status {
+    malformed(format!("the body is not the JSON of {}: {error}", of.name()))
 }
 
 /// Why `value` is not the JSON of a message. An enum value that does not exist is told with those that do.
 pub(crate) fn refused_json(of: &MessageDescriptor, value: &Value, error: &dyn Display) -> Status {
     match unknown_name(of, value, "") {
         Some(refused) => errors::invalid_field(&refused.field, refused.message),
-        None => malformed(format!("the body is not the JSON of {}: {error}", of.name())),
+        None => not_json(of, error),
     }
 }
 

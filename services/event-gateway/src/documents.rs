@@ -76,9 +76,7 @@ impl DocumentService for Documents {
     ) -> Result<Response<pb::ListDocumentsResponse>, Status> {
         let view = self.0.view(request.extensions()).await?;
         let mut request = request.into_inner();
-        for (i, id) in request.project_ids.iter_mut().enumerate().take(limits::CONTEXT_PROJECTS) {
-            self.0.by_name(&view, &format!("project_ids[{i}]"), id).await?;
-        }
+        self.0.all_by_name(&view, "project_ids", &mut request.project_ids).await?;
         let project_ids: Vec<ProjectId> =
             from_wire("project_ids", request.project_ids.clone()).map_err(|e| invalid(&e.into()))?;
         let mut checks = Checks::default();

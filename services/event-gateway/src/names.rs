@@ -25,6 +25,19 @@ impl Gateway {
         Ok(())
     }
 
+    /// The same for a list of ids.
+    pub(crate) async fn all_by_name(
+        &self,
+        view: &View,
+        field: &str,
+        ids: &mut [String],
+    ) -> Result<(), Status> {
+        for (i, id) in ids.iter_mut().enumerate().take(limits::CONTEXT_PROJECTS) {
+            self.by_name(view, &format!("{field}[{i}]"), id).await?;
+        }
+        Ok(())
+    }
+
     /// The same for a context. One that names projects and no scope is about these.
     pub(crate) async fn context_by_name(
         &self,
@@ -32,9 +45,7 @@ impl Gateway {
         context: Option<&mut pb::RunContext>,
     ) -> Result<(), Status> {
         let Some(context) = context else { return Ok(()) };
-        for (i, id) in context.project_ids.iter_mut().enumerate().take(limits::CONTEXT_PROJECTS) {
-            self.by_name(view, &format!("context.project_ids[{i}]"), id).await?;
-        }
+        self.all_by_name(view, "context.project_ids", &mut context.project_ids).await?;
         if context.scope() == pb::Scope::Unspecified {
             let scope = match context.project_ids.len() {
                 0 => pb::Scope::Global,

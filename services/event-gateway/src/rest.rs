@@ -24,6 +24,8 @@ pub(crate) use bound::Bound;
 pub(crate) use events::{respond, with_events};
 use route::{ROUTES, Route};
 
+use crate::connect::malformed;
+
 /// What all paths begin with.
 const PREFIX: &str = "/v1/";
 /// The header with which a client goes on with a stream of events.
@@ -89,7 +91,8 @@ fn route_of(verb: &Method, path: &str, headers: &HeaderMap) -> Result<&'static R
         let text = format!("there is no {path}; /openapi.json lists what there is");
         return Err(errors::status(Code::NotFound, "NO_SUCH_PATH", text).into());
     }
-    let verbs: Vec<_> = found.iter().map(|route| route.verb.as_str()).collect();
+    let mut verbs: Vec<_> = found.iter().map(|route| route.verb.as_str()).collect();
+    verbs.dedup();
     let allowed = verbs.join(", ");
     found.retain(|route| route.verb == verb);
     let wants_events = headers
@@ -147,8 +150,4 @@ fn decoded(text: &str) -> Result<String, Status> {
         .decode_utf8()
         .map(Cow::into_owned)
         .map_err(|_| malformed(format!("{text:?} is not UTF-8 once it is decoded")))
-}
-
-fn malformed(text: String) -> Status {
-    errors::status(Code::InvalidArgument, "MALFORMED_REQUEST", text)
 }

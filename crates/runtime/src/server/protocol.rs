@@ -151,7 +151,6 @@ pub(super) const fn name(code: Code) -> &'static str {
 
 /// The answer to a call of the Connect protocol that failed.
 pub fn connect_error(status: &Status) -> Response<Body> {
-    let status = &explained(status);
     let mut response = Response::new(Body::new(axum::body::Body::from(connect_json(status).to_string())));
     *response.status_mut() = http(status.code());
     *response.headers_mut() = status.metadata().clone().into_headers();

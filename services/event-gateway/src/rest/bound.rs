@@ -1,16 +1,12 @@
 //! What a path and a query say of a message, beside its body.
 
-use std::fmt::Display;
-
 use bytes::Bytes;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value};
 use tonic::Status;
-use tree_agent_contract::FieldError;
-use tree_agent_runtime::errors::field;
+use tree_agent_runtime::errors::invalid_field;
 
-use super::malformed;
-use crate::connect::refused_json;
+use crate::connect::{malformed, not_json, refused_json};
 
 /// Fields of a request's message, by their paths, such as `context.project_ids`.
 #[derive(Clone, Debug)]
@@ -43,14 +39,6 @@ impl Bound {
     }
 }
 
-fn not_json(of: &MessageDescriptor, error: &dyn Display) -> Status {
-    malformed(format!("the body is not the JSON of {}: {error}", of.name()))
-}
-
-fn invalid(path: &str, text: String) -> Status {
-    field(tonic::Code::InvalidArgument, "INVALID_ARGUMENT", &FieldError::new(path, text))
-}
-
 /// Puts the `text` of the field at `rest` into the object `into`, which is a message of the type `of`.
 fn insert(
     of: &MessageDescriptor,
@@ -66,7 +54,7 @@ fn insert(
     let known = of.get_field_by_json_name(name).or_else(|| of.get_field_by_name(name));
     let known = known.ok_or_else(|| {
         let names: Vec<_> = of.fields().map(|field| field.json_name().to_owned()).collect();
-        invalid(path, format!("there is no field {name}; there are {}", names.join(", ")))
+        invalid_field(path, format!("there is no field {name}; there are {}", names.join(", ")))
     })?;
     // A body may spell it in either way.
     if let Some(spelt) = into.remove(known.name()) {
@@ -76,16 +64,18 @@ fn insert(
         (Kind::Message(inner), Some(below)) if !known.is_list() && !known.is_map() => {
             let entry = into.entry(known.json_name()).or_insert_with(|| Value::Object(Map::new()));
             let inside = entry.as_object_mut();
-            let inside = inside.ok_or_else(|| invalid(path, format!("{name} is no object in the body")))?;
+            let inside =
+                inside.ok_or_else(|| invalid_field(path, format!("{name} is no object in the body")))?;
             insert(&inner, inside, path, below, text)
         }
-        (_, Some(_)) => Err(invalid(path, format!("{name} has no fields"))),
+        (_, Some(_)) => Err(invalid_field(path, format!("{name} has no fields"))),
         (kind, None) => {
             let value = value(&known, &kind, path, text)?;
             if known.is_list() {
                 let list = into.entry(known.json_name()).or_insert_with(|| Value::Array(Vec::new()));
                 let list = list.as_array_mut();
-                list.ok_or_else(|| invalid(path, format!("{name} is no list in the body")))?.push(value);
+                list.ok_or_else(|| invalid_field(path, format!("{name} is no list in the body")))?
+                    .push(value);
             } else {
                 into.insert(known.json_name().to_owned(), value);
             }
@@ -97,17 +87,17 @@ fn insert(
 /// The JSON of a field that is written as text. Numbers, names of enums, times and the like may be strings.
 fn value(known: &FieldDescriptor, kind: &Kind, path: &str, text: String) -> Result<Value, Status> {
     match (kind, &*text) {
-        _ if known.is_map() => Err(invalid(path, "is a map, which only a body can hold".into())),
+        _ if known.is_map() => Err(invalid_field(path, "is a map, which only a body can hold")),
         (Kind::Bool, "true" | "") => Ok(Value::Bool(true)),
         (Kind::Bool, "false") => Ok(Value::Bool(false)),
-        (Kind::Bool, other) => Err(invalid(path, format!("is {other:?}; expected true or false"))),
+        (Kind::Bool, other) => Err(invalid_field(path, format!("is {other:?}; expected true or false"))),
         (Kind::Uint32 | Kind::Uint64, number) if number.parse::<u64>().is_err() => {
-            Err(invalid(path, format!("is {number:?}; expected a number that is not negative")))
+            Err(invalid_field(path, format!("is {number:?}; expected a number that is not negative")))
         }
         (Kind::Message(message), _) if !message.full_name().starts_with("google.protobuf.") => {
             let names: Vec<_> =
                 message.fields().map(|field| format!("{path}.{}", field.json_name())).collect();
-            Err(invalid(path, format!("is an object; name its fields: {}", names.join(", "))))
+            Err(invalid_field(path, format!("is an object; name its fields: {}", names.join(", "))))
         }
         _ => Ok(Value::String(text)),
     }

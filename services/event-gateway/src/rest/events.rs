@@ -10,7 +10,7 @@ use http::{HeaderValue, Response, header};
 use http_body::Frame;
 use http_body_util::{BodyStream, StreamBody};
 use prost::Message;
-use prost_reflect::{DynamicMessage, MethodDescriptor, Value as Field};
+use prost_reflect::{DynamicMessage, Kind, MethodDescriptor, Value as Field};
 use serde_json::{Value, json};
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -18,8 +18,8 @@ use tree_agent_contract::Event;
 use tree_agent_proto::{Wire, v1 as pb};
 use tree_agent_runtime::protocol::connect_json;
 
-/// Bytes before each message of gRPC.
-const PREFIX: usize = 5;
+use super::openapi::EVENT;
+use crate::connect::PREFIX;
 
 /// Whether `name` names the field of a request, in either spelling.
 pub(super) fn is_named(method: &MethodDescriptor, name: &str, field: &str) -> bool {
@@ -110,8 +110,6 @@ impl Writer {
 
     /// One message.
     fn event(&mut self, message: &Bytes) -> Result<String, Status> {
-        let broken =
-            |error: &dyn std::fmt::Display| Status::internal(format!("an event has no JSON form: {error}"));
         let output = self.method.output();
         let message = DynamicMessage::decode(output, message.clone()).map_err(|error| broken(&error))?;
         let Some((field, value)) = message.fields().next() else { return Ok(String::new()) };
@@ -151,10 +149,12 @@ fn position(message: &DynamicMessage) -> Option<String> {
     ["seq", "after_seq", "end", "after_bytes"].into_iter().find_map(number).map(|n| n.to_string()).or(token)
 }
 
+fn broken(error: &dyn std::fmt::Display) -> Status {
+    Status::internal(format!("the answer has no JSON form: {error}"))
+}
+
 /// An event of a log in the form of docs/events.md.
 fn as_documented(event: &DynamicMessage) -> Result<Value, Status> {
-    let broken =
-        |error: &dyn std::fmt::Display| Status::internal(format!("an event has no JSON form: {error}"));
     let event = pb::Event::decode(&*event.encode_to_vec()).map_err(|error| broken(&error))?;
     let event = Event::from_wire(event).map_err(|error| broken(&error))?;
     serde_json::to_value(&event).map_err(|error| broken(&error))
@@ -162,21 +162,15 @@ fn as_documented(event: &DynamicMessage) -> Result<Value, Status> {
 
 /// An answer as JSON, in which each event of a log has the form of docs/events.md.
 pub(crate) fn with_events(answer: &DynamicMessage) -> Result<Value, Status> {
-    let broken = |error: serde_json::Error| Status::internal(format!("the answer has no JSON form: {error}"));
-    let mut value = serde_json::to_value(answer).map_err(broken)?;
-    let events = answer.fields().find(|(field, _)| {
-        field.is_list() && field.kind().as_message().is_some_and(|kind| *kind == pb_event())
-    });
+    let mut value = serde_json::to_value(answer).map_err(|error| broken(&error))?;
+    let is_event = |kind: Kind| kind.as_message().is_some_and(|kind| kind.full_name() == EVENT);
+    let events = answer.fields().find(|(field, _)| field.is_list() && is_event(field.kind()));
     if let Some((field, Field::List(events))) = events {
         let events: Result<Vec<_>, _> =
             events.iter().filter_map(Field::as_message).map(as_documented).collect();
         value[field.json_name()] = json!(events?);
     }
     Ok(value)
-}
-
-fn pb_event() -> prost_reflect::MessageDescriptor {
-    crate::connect::DESCRIPTORS.get_message_by_name("treeagent.v1.Event").expect("it is compiled in")
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::connect::DESCRIPTORS;
 pub(crate) static DOCUMENT: LazyLock<String> = LazyLock::new(|| Api::default().document().to_string());
 
 const WELL_KNOWN: &str = "google.protobuf.";
-const EVENT: &str = "treeagent.v1.Event";
+pub(super) const EVENT: &str = "treeagent.v1.Event";
 
 /// Objects in a query are named by the fields within them; deeper ones only a body can hold.
 const QUERY_DEPTH: usize = 2;
