@@ -1,7 +1,7 @@
 //! The scripted model: a tree of a set shape with set delays and faults, for benchmarks and fault tests.
 //!
 //! It looks at no document, makes no tool call unless told to, and answers the same for the same node title and
-//! attempt. The grammar of its name is documented at [`Script`].
+//! attempt, unless its failures end by time. The grammar of its name is documented at [`Script`].
 
 mod cite;
 mod homework;
@@ -9,7 +9,7 @@ mod script;
 mod search;
 
 use std::future::pending;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -75,9 +75,23 @@ impl Scripted {
             Some(Fault::Garbage) => Ok(true),
             Some(Fault::Hang) => pending().await,
             Some(Fault::Error(kind)) => {
-                Err(RoleError::new(kind, format!("scripted failure of {phase} for {:?}", call.title)))
+                let retry_after_ms = self.fails_for_ms(call);
+                if retry_after_ms == Some(0) {
+                    return Ok(false);
+                }
+                let message = format!("scripted failure of {phase} for {:?}", call.title);
+                Err(RoleError { retry_after_ms, ..RoleError::new(kind, message) })
             }
         }
+    }
+
+    /// Milliseconds until the failures of this run end, if time ends them. They count from the time in the id of the
+    /// run, so that every process knows them without a state.
+    fn fails_for_ms(&self, call: &CallContext) -> Option<u64> {
+        let (seconds, nanos) = call.run_id.0.get_timestamp().map_or((0, 0), |created| created.to_unix());
+        let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::new(seconds, nanos));
+        let age = age.map_or(0, |age| age.as_millis().try_into().unwrap_or(u64::MAX));
+        Some(self.script.fail_until_ms).filter(|&ms| ms > 0).map(|ms| ms.saturating_sub(age))
     }
 
     /// `result_bytes` bytes of text, the same for the same title.

@@ -51,6 +51,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("fail_every", "1 to 1000000 (1)", "chooses one of this many nodes, by a hash of the title"),
     ("fail_attempts", "0 to 1000 (0)", "number of attempts that fail, counted from the first; 0: all"),
+    (
+        "fail_until_ms",
+        "0 to 86400000 (0)",
+        "milliseconds after the creation of the run at which the failures end, and they say so, as a provider with a quota does; 0: they do not end by time",
+    ),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
     (
         "doubts",
@@ -112,6 +117,8 @@ pub struct Script {
     pub fail_every: u64,
     /// The number of attempts that fail, counted from the first; 0: all.
     pub fail_attempts: u32,
+    /// Milliseconds after the creation of the run at which the failures end; 0: they do not end by time.
+    pub fail_until_ms: u64,
     /// Whether the root's aggregator asks once for another plan.
     pub replan: bool,
     /// Claims that a verifier doubts.
@@ -206,6 +213,7 @@ impl Default for Script {
             fail_titles: Vec::new(),
             fail_every: 1,
             fail_attempts: 0,
+            fail_until_ms: 0,
             replan: false,
             doubts: 0,
             cite: 0,
@@ -303,6 +311,7 @@ impl FromStr for Script {
                 "fail_titles" => script.fail_titles = value.split('|').map(str::to_owned).collect(),
                 "fail_every" => script.fail_every = number(key, value, 1, 1_000_000)?,
                 "fail_attempts" => script.fail_attempts = number(key, value, 0, 1_000)?,
+                "fail_until_ms" => script.fail_until_ms = number(key, value, 0, 86_400_000)?,
                 "replan" => script.replan = number::<u64>(key, value, 0, 1)? == 1,
                 "doubts" => script.doubts = number(key, value, 0, limits::VERIFIED as u64)?,
                 "cite" => script.cite = number(key, value, 0, limits::CITATIONS as u64)?,

@@ -9,6 +9,7 @@ use tree_agent_contract::{
     Budgets, DocumentId, NodeId, NodeStatus, RunContext, RunId, StepSearch, StepStatus,
 };
 use tree_agent_tools::{Caller, MemoryDocuments, ToolRegistry};
+use uuid::{NoContext, Timestamp, Uuid};
 
 use super::*;
 
@@ -17,7 +18,7 @@ fn model(options: &str) -> Scripted {
 }
 
 fn call(title: &str, depth: u32, attempt: u32) -> CallContext {
-    let run_id = RunId(uuid::Uuid::from_u128(1));
+    let run_id = RunId(Uuid::from_u128(1));
     CallContext {
         run_id,
         node_id: NodeId::root(run_id),
@@ -63,7 +64,7 @@ fn plan_input(depth: u32) -> PlanInput {
 
 fn io() -> (RoleIo, tokio::sync::mpsc::Receiver<RoleUpdate>) {
     let tools = ToolRegistry::new(Arc::new(MemoryDocuments::default()));
-    let caller = Caller::new(RunId(uuid::Uuid::from_u128(1)), RunContext::default());
+    let caller = Caller::new(RunId(Uuid::from_u128(1)), RunContext::default());
     RoleIo::new(tools.tool_set(caller), "execute")
 }
 
@@ -132,6 +133,20 @@ async fn faults_hit_the_chosen_calls_only() {
         assert_eq!(answer.is_err_and(|e| e.kind == RoleErrorKind::Rejected), fails, "{title} {attempt}");
     }
     assert!(model.plan(&plan_input(0), &io).await.is_ok(), "only execute calls are chosen by default");
+}
+
+#[tokio::test]
+async fn failures_that_end_by_time_say_when_they_end() {
+    let model = model("fail=overloaded,fail_until_ms=60000");
+    let (io, _updates) = io();
+    let ask = async |created| {
+        let run_id = RunId(Uuid::new_v7(created));
+        let call = CallContext { run_id, ..call("s0", 3, 1) };
+        model.execute(&ExecuteInput { task: None, call, earlier: vec![] }, &io).await
+    };
+    let error = ask(Timestamp::now(NoContext)).await.expect_err("the run is new");
+    assert!(error.retry_after_ms.is_some_and(|ms| (1..=60_000).contains(&ms)), "{error:?}");
+    ask(Timestamp::from_unix(NoContext, 1_700_000_000, 0)).await.expect("the run is old");
 }
 
 #[tokio::test]

@@ -93,6 +93,37 @@ async fn f02_a_killed_planner_costs_only_the_calls_in_flight() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "long; make test-all"]
+async fn f02_a_run_that_waits_for_a_quota_goes_on_once_with_another_driver() {
+    let mut cluster = Cluster::start(Options { replicas: 2, ..Options::default() }).await;
+    let before = cluster.calls();
+    // Each leaf asks again when it is told to, and in vain if that is too early.
+    let run = cluster.create("scripted:fanout=3,depth=1,fail=overloaded,fail_until_ms=25000").await;
+    let mut follower = cluster.follow(&run);
+    let statuses = |events: &[Event]| {
+        let of_run = events.iter().filter_map(|event| match &event.body {
+            EventBody::RunStatusChanged(changed) => Some((changed.status, changed.reason.clone())),
+            _ => None,
+        });
+        of_run.collect::<Vec<_>>()
+    };
+    let parked = (RunStatus::Paused, Some("quota".to_owned()));
+    follower.until("the run waits for the quota", |events| statuses(events).contains(&parked)).await;
+    let driver = cluster.driver_of(&run).await;
+    cluster.planners[driver].kill();
+    assert_ne!(cluster.driver_of(&run).await, driver);
+    let history = follower.end().await;
+    history.assert_whole();
+    let seen = statuses(history.events());
+    assert_eq!(seen.iter().filter(|status| **status == parked).count(), 1, "{seen:?}");
+    assert_eq!(seen.iter().filter(|status| status.0 == RunStatus::Running).count(), 2, "{seen:?}");
+    let refused = history.messages().iter().filter(|said| said.contains("waits for the quota")).count();
+    assert_eq!(refused, 3, "one for each leaf");
+    eventually("every call is logged", SOON, async || cluster.calls()[1] >= before[1] + 6).await;
+    assert_eq!(cluster.calls()[1] - before[1], 6, "each leaf was refused once and answered once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "long; make test-all"]
 async fn f10_a_leaving_planner_hands_its_runs_over_at_once() {
     let options = Options { replicas: 2, lease: Duration::from_secs(60), ..Options::default() };
     let mut cluster = Cluster::start(options).await;
