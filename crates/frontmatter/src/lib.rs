@@ -81,6 +81,31 @@ pub fn parse(document: &str) -> Result<Document<'_>, String> {
     }
 }
 
+/// `document` with quotes around the plain values of its frontmatter that hold a colon and a space, such as `summary:
+/// Depth: 12 metres`, which people and models forget; none if there is no such value.
+pub fn quoted(document: &str) -> Option<String> {
+    let (fields, body) = split(document).ok()?;
+    let mut text = format!("{FENCE}\n");
+    let mut is_other = false;
+    for line in fields.lines() {
+        let is_key = |key: &str| key.starts_with(char::is_alphanumeric) && !key.contains(['"', '\'', '#']);
+        match line.split_once(": ").map(|(key, value)| (key, value.trim())) {
+            Some((key, value))
+                if is_key(key)
+                    && value.contains(": ")
+                    && !value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!']) =>
+            {
+                is_other = true;
+                let _ = writeln!(text, "{key}: {}", yaml(&value.into()));
+            }
+            _ => {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+    }
+    is_other.then(|| format!("{text}{FENCE}\n{body}"))
+}
+
 /// The Markdown of `document` below its frontmatter; all of it if it has none. The frontmatter is not read.
 pub fn body(document: &str) -> &str {
     split(document).map_or(document, |(_, body)| body)

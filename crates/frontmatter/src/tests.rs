@@ -45,6 +45,21 @@ fn what_is_wrong_is_told_with_its_place() {
 }
 
 #[test]
+fn a_colon_without_quotes_can_be_mended() {
+    let mended =
+        quoted("---\ntitle: Tides\nsummary: Depth: 12 m, \"safe\": yes\ntags: [a: b]\n---\n\n# A: b\n")
+            .unwrap();
+    assert_eq!(
+        mended,
+        "---\ntitle: Tides\nsummary: \"Depth: 12 m, \\\"safe\\\": yes\"\ntags: [a: b]\n---\n\n# A: b\n"
+    );
+    assert_eq!(parse(&mended).unwrap().fields["summary"], "Depth: 12 m, \"safe\": yes");
+    for whole in ["---\ntitle: \"a: b\"\n---\nx: y: z", "no frontmatter: at: all", "---\ntitle: x\n---\n"] {
+        assert_eq!(quoted(whole), None, "{whole}");
+    }
+}
+
+#[test]
 fn what_costs_more_than_its_size_is_refused() {
     let deep = format!("---\na: {}{}\n---\n", "[".repeat(5_000), "]".repeat(5_000));
     let long = format!("---\na: {}\n---\n", "x".repeat(FRONTMATTER_BYTES));

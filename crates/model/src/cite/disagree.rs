@@ -174,7 +174,8 @@ fn dated(text: &str) -> Option<String> {
     let is_day = |part: &&str| {
         let parts: Vec<&str> = part.split('-').collect();
         let is_number = |text: &str, digits| text.len() == digits && text.bytes().all(|b| b.is_ascii_digit());
-        matches!(parts[..], [year, month, day] if is_number(year, 4) && is_number(month, 2) && is_number(day, 2))
+        matches!(parts[..], [year, month, day] if is_number(year, 4) && is_number(month, 2) && is_number(day, 2)
+            && ("01"..="12").contains(&month) && ("01"..="31").contains(&day))
     };
     let day = text.split(|c: char| !c.is_ascii_digit() && c != '-').map(|part| part.trim_matches('-'));
     let year = text.split(|c: char| !c.is_ascii_digit()).filter(|part| part.len() == 4);
@@ -192,6 +193,7 @@ mod tests {
             ("reports/annual-2019.md", Some("2019")),
             ("minutes/2024-05-31-board.md", Some("2024-05-31")),
             ("fy2023/budget.md", Some("2023")),
+            ("drafts/2024-13-01.md", Some("2024")),
             ("port-8080.md", None),
             ("avon.md", None),
         ] {

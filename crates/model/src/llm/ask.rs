@@ -217,6 +217,9 @@ impl<'a> Call<'a> {
         let Target { provider, name: ModelName { model, .. }, facts, .. } = target;
         let is_small = progress.budget < SMALL_PROMPT;
         let bounds = Bounds { is_small, ..self.bounds_of(target) };
+        if is_small {
+            progress.tools.retain(|tool| toolbox::is_worth_its_tokens(&tool.name.to_string()));
+        }
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
                 let message =

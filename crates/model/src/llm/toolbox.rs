@@ -7,7 +7,7 @@ use genai::chat::{Tool, ToolCall, ToolResponse};
 use serde_json::{Map, Value};
 use tree_agent_contract::role::{Action, ActionKind, RoleError};
 use tree_agent_contract::text::prefix;
-use tree_agent_tools::{ToolSpec, prompt_text};
+use tree_agent_tools::{LIST_DOCUMENTS, LIST_PROJECTS, ToolSpec, WRITE_NOTE, prompt_text};
 
 use super::material::data;
 use crate::io::{Origin, RoleIo, failed};
@@ -33,6 +33,11 @@ pub(super) async fn offered(io: &RoleIo, only: Option<&str>) -> Result<Vec<Tool>
         Tool::new(spec.name()).with_description(spec.description()).with_schema(spec.schema().clone())
     };
     Ok(specs.iter().filter(|spec| only.is_none_or(|name| spec.name() == name)).map(tool).collect())
+}
+
+/// Whether a small prompt offers a tool: what searches find and what a scratchpad holds needs no others.
+pub(super) fn is_worth_its_tokens(name: &str) -> bool {
+    ![LIST_DOCUMENTS, LIST_PROJECTS, WRITE_NOTE].contains(&name)
 }
 
 /// Takes away the tools that a `refusal` is about: the one that it names by position or name, or those beyond the

@@ -239,5 +239,7 @@ async fn a_small_prompt_asks_for_no_more_of_a_plan_than_most_steps_need() {
         for extra in ["search", "budget", "deliverable", "profile"] {
             assert_eq!(asked.contains(&format!("\\\"{extra}\\\"")), has_extras, "{tokens}: {extra}: {asked}");
         }
+        // Notes, which a small model fills with its prompt.
+        assert_eq!(asked.contains("\"maxLength\":600"), has_extras, "{tokens}: {asked}");
     }
 }

@@ -28,6 +28,21 @@ async fn execute(provider: &Provider) -> CallOutcome<ExecutorOutput> {
 }
 
 #[tokio::test]
+async fn a_small_prompt_has_no_room_for_tools_that_little_needs() {
+    let provider = Provider::always(text(&executed())).await;
+    for (tokens, has_all) in [("3000", false), ("100000", true)] {
+        let args = LlmArgs { model_context_tokens: tokens.into(), ..served_by(&provider) };
+        Service::new(&args).execute(&execute_input("When is high water?")).await.output();
+        let asked = provider.asked().last().unwrap().body["tools"].to_string();
+        for (tool, is_offered) in
+            [("search_documents", true), ("read_document", true), ("write_note", has_all)]
+        {
+            assert_eq!(asked.contains(&format!("\"{tool}\"")), is_offered, "{tokens}: {tool}: {asked}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn tools_are_called_side_by_side_and_their_answers_marked_as_material() {
     let calls = vec![search("c1", "tides"), search("c2", "rules")];
     let provider = Provider::new(vec![Answer::Tools("I search first. ", calls), text(&executed())]).await;

@@ -1,5 +1,6 @@
 //! The two answers of a research: a document, and the topics below it.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tree_agent_contract::role::{ResearchForm, ResearchInput, RoleErrorKind};
 use tree_agent_contract::search::{ChildDraft, TopicList, tidy};
 use tree_agent_contract::{limits, text};
-use tree_agent_frontmatter::{Schema as Frontmatter, parse};
+use tree_agent_frontmatter::{Schema as Frontmatter, parse, quoted};
 
 use super::schema::Schema;
 use super::{Reply, json, line, read_as};
@@ -41,12 +42,17 @@ impl Reply for DocumentReply {
     }
 
     fn read(text: &str, input: &ResearchInput, _shown: bool) -> Result<ResearchedDocument, Vec<String>> {
-        let markdown = without_fence(text);
+        let mut markdown = Cow::from(without_fence(text));
+        if parse(&markdown).is_err()
+            && let Some(quoted) = quoted(&markdown)
+        {
+            markdown = quoted.into();
+        }
         if markdown.len() > limits::DOCUMENT_BYTES {
             let most = limits::DOCUMENT_BYTES;
             return Err(vec![format!("it is {} bytes long; at most {most} are allowed", markdown.len())]);
         }
-        let document = parse(markdown).map_err(|error| vec![error])?;
+        let document = parse(&markdown).map_err(|error| vec![error])?;
         if let Some(schema) = &input.frontmatter_schema {
             // The run was refused if its schema cannot be used.
             let schema = Frontmatter::new(schema).map_err(|error| vec![error])?;
@@ -186,6 +192,8 @@ mod tests {
             assert_eq!(document.markdown, format!("{GOOD}\n"), "{text}");
             assert_eq!(document.summary, "The moon moves them.");
         }
+        let colon = document("---\ntitle: Depth: 12 m\n---\n\n# Depth").expect("a document");
+        assert!(colon.markdown.starts_with("---\ntitle: \"Depth: 12 m\"\n---\n"), "{}", colon.markdown);
         let code = "---\ntitle: Code\nsummary: How it runs.\n---\n\n```sh\nmake\n```";
         let read = document(code).expect("a document");
         assert_eq!((read.markdown, read.summary), (format!("{code}\n"), "How it runs.".to_owned()));

@@ -86,6 +86,8 @@ impl Schema {
     pub(in crate::llm) fn bounded(&self, bounds: Bounds) -> Value {
         /// Servers that compile schemas to grammars refuse longer repetitions.
         const LONGEST_REPETITION: u64 = 1_900;
+        // Small models fill a text with their prompt until it is full, and then lack tokens for what comes behind it.
+        const SMALL_TEXT: u64 = 400;
         let mut schema = asked_for(self.bounded.clone(), bounds);
         walk(&mut schema, &mut |object| {
             if let Some(Value::Object(properties)) = object.get_mut("properties") {
@@ -104,9 +106,13 @@ impl Schema {
                 bound("steps", "minItems", u64::from(bounds.least_steps.min(bounds.steps)));
                 object.insert("additionalProperties".to_owned(), false.into());
             }
-            // The limit on output tokens bounds these strings anyway.
-            if object.get("maxLength").and_then(Value::as_u64).is_some_and(|n| n > LONGEST_REPETITION) {
-                object.remove("maxLength");
+            match object.get_mut("maxLength") {
+                // The limit on output tokens bounds these strings anyway.
+                Some(most) if most.as_u64().is_some_and(|n| n > LONGEST_REPETITION) => {
+                    object.remove("maxLength");
+                }
+                Some(most) if bounds.is_small => *most = most.as_u64().map(|n| n.min(SMALL_TEXT)).into(),
+                _ => {}
             }
         });
         schema
