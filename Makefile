@@ -16,7 +16,7 @@ MODEL ?=
 PROFILE ?= dev
 export REPLICAS PROFILE
 
-.PHONY: help setup models demo runaway dev install web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
+.PHONY: help setup models demo runaway dev install dist web web-test web-screenshots web-bench cluster cluster-down bench eval test test-all test-faults test-model soak lint audit fmt release-api
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -31,10 +31,13 @@ demo: ## run once over a folder of documents, in one process: DIR=… OBJECTIVE=
 	@MODEL='$(MODEL)' DIR='$(subst ','\'',$(value DIR))' OBJECTIVE='$(subst ','\'',$(value OBJECTIVE))' STRATEGY='$(STRATEGY)' scripts/demo
 
 dev: web ## start the server and the web UI in one process, http://127.0.0.1:7400
-	@cargo run --quiet --package tree-agent-cli --bin tree-agent -- dev
+	@cargo run --package tree-agent-cli --bin tree-agent -- dev
 
 install: web ## build the program with the web UI in it and install it, into ~/.cargo/bin or PREFIX=…
 	@cargo install --locked --path crates/cli $(if $(PREFIX),--root '$(PREFIX)')
+
+dist: web ## build what people install without a compiler, a wheel and a tarball, into target/dist, and test it
+	@scripts/dist
 
 web: web/dist/index.html ## build the web UI, which the next build of the server embeds
 
@@ -44,15 +47,15 @@ web/dist/index.html: $(shell find proto web/src web/public web/*.* -not -path 'w
 	@npm --prefix web run --silent build
 
 web-test: web ## test the web UI in Chromium with a real gateway
-	@cargo build --quiet --package tree-agent-cli
+	@cargo build --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent e2e
 
 runaway: web ## watch a budget stop a run that always divides its work, against a model on this machine
-	@cargo build --quiet --package tree-agent-cli
+	@cargo build --package tree-agent-cli
 	@node web/scripts/run.mjs web/e2e/runaway.ts
 
 web-screenshots: web ## take the pictures of the web UI, into web/screenshots/; needs img2webp (apt-get install webp)
-	@cargo build --quiet --package tree-agent-cli
+	@cargo build --package tree-agent-cli
 	@scripts/chromium npm --prefix web run --silent screenshots
 
 web-bench: web ## measure the web UI in Chromium with a replayed log
