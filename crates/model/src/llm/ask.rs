@@ -218,7 +218,7 @@ impl<'a> Call<'a> {
         let is_small = progress.budget < SMALL_PROMPT;
         let bounds = Bounds { is_small, ..self.bounds_of(target) };
         if is_small {
-            progress.tools.retain(|tool| toolbox::is_worth_its_tokens(&tool.name.to_string()));
+            progress.tools.retain(|tool| toolbox::is_worth_its_tokens(tool.name.as_ref()));
         }
         loop {
             if progress.repairs > 0 && !self.io.may_ask() {
