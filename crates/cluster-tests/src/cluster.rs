@@ -167,6 +167,8 @@ impl Cluster {
             ("TREE_AGENT_LOG", "info,tree_agent_runtime::server::request=debug".to_owned()),
             ("TREE_AGENT_ROLE_TOKEN", SharedSecret::random().expose().to_owned()),
             ("NO_COLOR", "1".into()),
+            // A model that is installed on this machine changes no test.
+            ("TREE_AGENT_EMBEDDINGS", "none".into()),
         ];
         let make = |name: &str, ports: Vec<Port>, settings: &[&[(&str, String)]]| -> Vec<Process> {
             let settings = settings.iter().copied().flatten().chain(&common);
@@ -415,6 +417,7 @@ impl Cluster {
                 command.env_remove(name);
             }
         }
+        command.env("TREE_AGENT_EMBEDDINGS", "none");
         if let Some(gateway) = self.gateways.first() {
             command.env("TREE_AGENT_SERVER", gateway.url());
         }

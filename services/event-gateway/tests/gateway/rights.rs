@@ -74,19 +74,32 @@ impl World {
             let asked = json!({ "projectId": world.project, "userId": user, "role": role });
             world.made("ann", "ProjectService/SetMember", asked, "/member/userId").await;
         }
-        // Its nodes are there, and one step of it waits.
+        // Nothing happens by itself any more: the slow step is at work, and the steps beside it have ended.
         let mut events = RunServiceClient::new(world.guarded.of("ann"))
             .watch_run(WatchRunRequest { run_id: world.run.run_id.clone(), ..Default::default() })
             .await
             .unwrap()
             .into_inner();
-        let is_slow = |event: &pb::Event| match &event.body {
-            Some(pb::event::Body::NodeCreated(created)) => created.title.starts_with("Slow"),
-            _ => false,
-        };
         let slow = async {
+            let (mut slow, mut is_at_work, mut open) = (String::new(), false, 0_usize);
             while let Some(answer) = events.message().await.unwrap() {
-                if matches!(&answer.message, Some(Message::Event(event)) if is_slow(event)) {
+                let Some(Message::Event(event)) = answer.message else { continue };
+                match event.body {
+                    Some(pb::event::Body::NodeCreated(made)) if made.title.starts_with("Slow") => {
+                        slow = event.node_id;
+                    }
+                    Some(pb::event::Body::StepStatus(step)) if step.status() == pb::StepStatus::Running => {
+                        open += 1
+                    }
+                    Some(pb::event::Body::StepStatus(step)) if step.status() == pb::StepStatus::Completed => {
+                        open -= 1
+                    }
+                    Some(pb::event::Body::NodeStatus(now)) if event.node_id == slow => {
+                        is_at_work |= now.status() == pb::NodeStatus::Executing;
+                    }
+                    _ => {}
+                }
+                if is_at_work && open == 1 {
                     return;
                 }
             }
