@@ -54,7 +54,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "fail_until_ms",
         "0 to 86400000 (0)",
-        "milliseconds after the creation of the run at which the failures end, and they say so, as a provider with a quota does; 0: they do not end by time",
+        "milliseconds after the creation of the run at which failures end, which they say, like a quota; 0: never",
     ),
     ("replan", "0 or 1 (0)", "the root's aggregator asks once for another plan"),
     (
