@@ -226,6 +226,10 @@ fn cases() -> Vec<(&'static str, WorldPlan, Make, Shows)> {
         ("provider-gone", WorldPlan { failures: 250, ..quiet.clone() }, run, |log| {
             ends(log, RunStatus::Failed, false) && says(log, "blocked:provider:")
         }),
+        ("quota", WorldPlan { failures: 120, ..quiet.clone() }, run, |log| {
+            let parked = has!(log, EventBody::RunStatusChanged(e) if e.goes_on_at.is_some());
+            parked && ends(log, RunStatus::Completed, false)
+        }),
         ("aggregator-gone", rough.clone(), run, |log| says(log, "guard:aggregationFailed")),
         ("replan", rough.clone(), run, |log| {
             count(log, "tree.replan_requested") == 1 && ends(log, RunStatus::Completed, false)
