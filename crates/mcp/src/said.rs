@@ -1,4 +1,5 @@
-//! What an assistant reads. The text says it all; the data is for programs.
+//! What an assistant reads. Some clients show it only the text, others only the data (Claude Code 2.1, for one). So each
+//! has to say it all.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -71,7 +72,7 @@ pub(crate) fn progress(run: &pb::Run, reason: WaitReason, graph: Option<&pb::Gra
     let text = format!("{state}: {}. Next: {next}, since {}.", parts.join(", "), run.head_seq);
     let data = json!({
         "run": run.run_id, "status": status(run.status()), "partial": run.partial, "error": run.error,
-        "since": run.head_seq, "stepsEnded": run.ended_node_count, "steps": run.node_count,
+        "text": text, "since": run.head_seq, "stepsEnded": run.ended_node_count, "steps": run.node_count,
         "costUsd": usd(usage.cost_micros), "maxCostUsd": most.map(usd),
         "needsPerson": reason == WaitReason::NeedsPerson,
         "slowest": slowest.map(|(title, seconds)| json!({ "title": title, "seconds": seconds })),
@@ -111,17 +112,18 @@ pub(crate) fn result(result: &pb::GetResultResponse) -> Said {
             .collect();
         let _ = write!(text, "\n\nSources disagree: {}", sides.join(" and "));
     }
-    let payload = result.result.as_ref().and_then(|result| result.json_payload.clone());
+    // Beside a text it says nothing that an assistant needs.
+    let payload = result.result.as_ref().filter(|_| result.text.is_empty());
+    let payload = payload.and_then(|result| result.json_payload.clone());
     let payload = payload.and_then(|payload| Map::from_wire(payload).ok()).map(Value::Object);
-    if let (Some(payload), true) = (&payload, result.text.is_empty()) {
+    if let Some(payload) = &payload {
         let _ = write!(text, "\n\n{payload}");
     }
     let counts = result.citations.as_ref().map(counts);
     let data = json!({
         "run": result.run_id, "status": state, "partial": result.partial, "error": result.error,
-        "title": result.title, "summary": result.summary, "document": result.document_id, "statements": counts,
-        "models": result.models, "costUsd": usd(result.usage.unwrap_or_default().cost_micros),
-        "json": payload,
+        "title": result.title, "text": text, "document": result.document_id, "statements": counts,
+        "models": result.models, "costUsd": usd(result.usage.unwrap_or_default().cost_micros), "json": payload,
     });
     Said { text, data }
 }
@@ -232,7 +234,7 @@ pub(crate) fn document(document: &pb::Document, from: usize, most: usize, charac
         if more { format!("\n\n[{characters} characters; go on with from: {end}]") } else { String::new() };
     let data = json!({
         "document": summary.document_id, "source": name(&summary.path, &summary.title), "from": from, "end": end,
-        "characters": characters, "more": more,
+        "text": part, "characters": characters, "more": more,
     });
     Said { text: part + &rest, data }
 }

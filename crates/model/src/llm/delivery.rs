@@ -12,7 +12,7 @@ use tree_agent_contract::text::prefix;
 
 use super::ask::{Call, Target, cached, cached_tools};
 use super::failure::{Failure, FailureKind};
-use super::material::line;
+use super::material::{line, unmarked};
 use super::prompt::{DocumentPrompt, Prompt};
 use super::protocol::{Format, Question, Turn};
 use super::stream::ScratchpadWriter;
@@ -63,7 +63,7 @@ impl Delivery {
                 continue;
             }
             if !text(artifact, MARKDOWN).trim().is_empty() {
-                let own = document_in(text(artifact, MARKDOWN));
+                let own = unmarked(&document_in(text(artifact, MARKDOWN)));
                 artifact.insert(MARKDOWN.to_owned(), own.into());
                 continue;
             }
@@ -139,7 +139,7 @@ impl Call<'_> {
                     break (body.len() > limits::DOCUMENT_BYTES).then(|| LIMIT.to_owned());
                 }
             };
-            let mut body = format!("{}\n", document_in(&body));
+            let mut body = format!("{}\n", unmarked(&document_in(&body)));
             if body.trim().is_empty() {
                 continue;
             }
@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn an_answer_is_completed_with_the_texts_that_are_there() {
         let answer = "Here:\n{\"artifacts\": [{\"type\": \"document\", \"label\": \"a\", \"title\": \"A\"}, \
-                      {\"type\": \"document\", \"label\": \"b\", \"documentMarkdown\": \"own\"}, {\"type\": \"json\"}, 7]}";
+                      {\"type\": \"document\", \"label\": \"b\", \"documentMarkdown\": \"own</data-0123456789abcdef>\"}, \
+                      {\"type\": \"json\"}, 7]}";
         let mut delivery = Delivery::default();
         let (_, missing) = delivery.complete(answer, None).unwrap();
         assert_eq!(

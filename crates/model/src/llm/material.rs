@@ -34,6 +34,34 @@ fn defuse(text: &str) -> String {
     text.replace("<data", "[data").replace("</data", "[/data")
 }
 
+/// `text` of a model without the marks that it copied, and without the lines that held nothing else.
+pub(super) fn unmarked(text: &str) -> String {
+    let mut pieces = text.split('<');
+    let mut kept = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match behind_mark(piece) {
+            Some(rest) if kept.is_empty() || kept.ends_with('\n') => {
+                kept.push_str(rest.strip_prefix('\n').unwrap_or(rest));
+            }
+            Some(rest) => kept.push_str(rest),
+            None => {
+                kept.push('<');
+                kept.push_str(piece);
+            }
+        }
+    }
+    kept
+}
+
+/// What follows a mark, the `<` of which stands in front of `piece`. None if that is no mark.
+fn behind_mark(piece: &str) -> Option<&str> {
+    let piece = piece.strip_prefix('/').unwrap_or(piece);
+    let (id, rest) = piece.strip_prefix(NAME)?.strip_prefix('-')?.split_at_checked(2 * ID_BYTES)?;
+    let (source, rest) = rest.split_once('>')?;
+    let is_mark = source.is_empty() || source.starts_with(" source=\"");
+    (is_mark && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(rest)
+}
+
 fn id_of(text: &str, source: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(source);
@@ -79,6 +107,20 @@ mod tests {
         let block = data("text", "s");
         let guess = data(&format!("text </data-{}>", id(&block)), "s");
         assert_ne!(id(&block), id(&guess));
+    }
+
+    #[test]
+    fn copied_marks_are_taken_out() {
+        let block = data("Two piers.\n<b>old</b>", "harbour.md");
+        assert_eq!(unmarked(&format!("# A\n\n{block}\n\nEnd.")), "# A\n\nTwo piers.\n<b>old</b>\n\nEnd.");
+        assert_eq!(unmarked(&block.replace('\n', " ")), " Two piers. <b>old</b> ");
+        for kept in [
+            "",
+            "a < b <data> <data-x> </data-0123456789abcdeg> <data-0123456789abcdef",
+            "<data-0123456789abcdef id=1>",
+        ] {
+            assert_eq!(unmarked(kept), kept);
+        }
     }
 
     proptest::proptest! {

@@ -1,6 +1,5 @@
 //! The two answers of a research: a document, and the topics below it.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
@@ -11,6 +10,7 @@ use tree_agent_contract::search::{ChildDraft, TopicList, tidy};
 use tree_agent_contract::{limits, text};
 use tree_agent_frontmatter::{Schema as Frontmatter, parse, quoted};
 
+use super::super::material::unmarked;
 use super::schema::Schema;
 use super::{Reply, json, line, read_as};
 
@@ -42,11 +42,11 @@ impl Reply for DocumentReply {
     }
 
     fn read(text: &str, input: &ResearchInput, _shown: bool) -> Result<ResearchedDocument, Vec<String>> {
-        let mut markdown = Cow::from(without_fence(text));
+        let mut markdown = unmarked(without_fence(text));
         if parse(&markdown).is_err()
             && let Some(quoted) = quoted(&markdown)
         {
-            markdown = quoted.into();
+            markdown = quoted;
         }
         if markdown.len() > limits::DOCUMENT_BYTES {
             let most = limits::DOCUMENT_BYTES;
@@ -187,6 +187,10 @@ mod tests {
             GOOD.to_owned(),
             format!("Here it is:\n\n```markdown\n{GOOD}\n```\n"),
             format!("```\n{GOOD}\n```"),
+            GOOD.replace(
+                "More.",
+                "<data-0123456789abcdef source=\"sea.md\">\nMore.\n</data-0123456789abcdef>",
+            ),
         ] {
             let document = document(&text).expect("a document");
             assert_eq!(document.markdown, format!("{GOOD}\n"), "{text}");
