@@ -81,7 +81,7 @@ pub(crate) async fn run(cluster: &Cluster, quick: bool) -> anyhow::Result<()> {
 
 /// Waits until every run is held and at work.
 async fn settled(database: &Client, runs: usize) -> anyhow::Result<BTreeMap<Uuid, RunPosition>> {
-    let patience = Instant::now() + Duration::from_secs(120);
+    let patience = Instant::now() + Duration::from_secs(600);
     loop {
         let places = places(database).await?;
         let at_work = places.values().filter(|p| p.owner.is_some() && p.head > 10).count();

@@ -174,9 +174,7 @@ fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<
                 let retried = message.strip_prefix("retry:").and_then(|rest| rest.split_once(" after "));
                 retried.filter(|_| e.status == NodeStatus::Waiting).and_then(|(_, error)| failure(error))
             }
-            EventBody::NodeFailed(e) => {
-                failure(e.error.split("; it was blocked by: ").next().unwrap_or_default())
-            }
+            EventBody::NodeFailed(e) => failure(own_error(&e.error)),
             _ => None,
         };
         if let Some(outcome) = outcome {
@@ -184,6 +182,11 @@ fn outcomes(events: &[&Event], answers: &BTreeMap<u64, CallOutput>) -> BTreeMap<
         }
     }
     outcomes
+}
+
+/// An error without what blocked the node before. That is told only while no other node was blocked later.
+fn own_error(error: &str) -> &str {
+    error.split("; it was blocked by: ").next().unwrap_or_default()
 }
 
 /// The events of a node, without the first one of the run and those that roles send while they work.
@@ -201,6 +204,7 @@ fn told<'a>(events: impl Iterator<Item = &'a Event>, node: NodeId) -> Vec<String
             EventBody::NodeStatusChanged(e) if e.status == NodeStatus::Blocked || is_at_work(e) => {
                 return None;
             }
+            EventBody::NodeFailed(e) => e.error = own_error(&e.error).to_owned(),
             EventBody::NodeCompleted(e) => e.metrics = None,
             EventBody::NodeResult(e) => e.result.scratchpad_tail = None,
             _ => {}
