@@ -147,8 +147,8 @@ impl SimRoles {
         if world.on(Fault::FailedCalls) && dice.chance(20) {
             let kinds = RoleErrorKind::ALL;
             let kind = dice.pick(kinds).copied().unwrap_or(RoleErrorKind::Internal);
-            // The provider of some says when its quota ends. A driver whose clock is behind waits as long once more, and
-            // both have to fit into the time that a world has after its troubles.
+            // The provider of some says when its quota ends. A driver whose clock is behind waits as long once more,
+            // and both have to fit into the time that a world has after its troubles.
             let retry_after_ms = dice.chance(15).then(|| dice.millis(3_000..=50_000).as_millis() as u64);
             return Err(RoleError { retry_after_ms, ..RoleError::new(kind, format!("failure {number}")) });
         }
