@@ -1,5 +1,5 @@
 //! What an assistant reads. Some clients show it only the text, others only the data (Claude Code 2.1 and Codex 0.171).
-//! So each has to say it all.
+//! So each has the whole answer.
 
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
