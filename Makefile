@@ -34,7 +34,7 @@ dev: web ## start the server and the web UI in one process, http://127.0.0.1:740
 	@cargo run --package tree-agent-cli --bin tree-agent -- dev
 
 install: web ## build the program with the web UI in it and install it, into ~/.cargo/bin or PREFIX=…
-	@cargo install --locked --path crates/cli $(if $(PREFIX),--root '$(PREFIX)')
+	@cargo install --locked --profile installed --path crates/cli $(if $(PREFIX),--root '$(PREFIX)')
 
 dist: web ## build what people install without a compiler, a wheel and a tarball, into target/dist, and test it
 	@scripts/dist

@@ -1,7 +1,8 @@
 //! Words as they are compared, in a text and in a query.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use caseless::Caseless;
 use rust_stemmers::{Algorithm, Stemmer};
@@ -18,14 +19,16 @@ pub const QUERY_CLAUSES: usize = 48;
 const HALF: usize = 2;
 
 /// Words that say nothing about a passage: those that join others, and verbs and pronouns of which questions are full.
-const STOP_WORDS: &str = "a about all also am an and any anybody anything are as at be been being between both but \
-    by can cannot come comes could did do does each else everything exactly find for from \
-    get give go goes had happen happens has have having he her him his how i if in into \
-    is it its just know let like make many may me mine much must my need needs no not now of \
-    on one ones or other our own please put really s same say see shall she should so some \
-    somebody someone something such t tell than that the their them then there these they \
-    thing this those to too us use want was we were what when where whether which while who \
-    why will with without would you your";
+static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    "a about all also am an and any anybody anything are as at be been being between both but by can cannot come \
+    comes could did do does each else everything exactly find for from get give go goes had happen happens has have \
+    having he her him his how i if in into is it its just know let like make many may me mine much must my need \
+    needs no not now of on one ones or other our own please put really s same say see shall she should so some \
+    somebody someone something such t tell than that the their them then there these they thing this those to too us \
+    use want was we were what when where whether which while who why will with without would you your"
+        .split(' ')
+        .collect()
+});
 
 /// The words of `text` as an index holds them, in their order: in one form however they are written (compatibility
 /// forms, case, accents, invisible characters), and as English stems. Every term has letters and digits only.
@@ -135,7 +138,7 @@ impl Query {
 
 /// Whether `word`, folded, says nothing about a passage.
 pub(crate) fn is_stop(word: &str) -> bool {
-    STOP_WORDS.split(' ').any(|stop| stop == word)
+    STOP_WORDS.contains(word)
 }
 
 fn is_half(word: &str) -> bool {

@@ -1,5 +1,6 @@
 //! Whether the quotes of a statement say what it says.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use tree_agent_contract::language::Sentence;
@@ -21,7 +22,7 @@ pub(super) async fn compare(artifact: &mut ArtifactDraft, language: &str) {
             by_claim.entry(citation.claim.clone()).or_default().push(at);
         }
     }
-    let written_in = artifact.document_markdown.as_deref().and_then(language_of);
+    let written_in = LazyCell::new(|| artifact.document_markdown.as_deref().and_then(language_of));
     for (claim, places) in by_claim {
         let own: Vec<&Citation> = places.iter().map(|at| &artifact.citations[*at]).collect();
         let quotes: Vec<&str> = own.iter().map(|citation| citation.quote.as_str()).collect();
@@ -42,7 +43,7 @@ pub(super) async fn compare(artifact: &mut ArtifactDraft, language: &str) {
             found => {
                 let is_foreign = || {
                     let quoted = language_of(&quotes.join("\n"));
-                    quoted.is_some() && written_in.is_some() && quoted != written_in
+                    quoted.is_some() && written_in.is_some() && quoted != *written_in
                 };
                 let support = match found {
                     Found::Supported => Support::Supported,
