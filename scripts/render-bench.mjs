@@ -35,8 +35,8 @@ const lines = [
   '',
   '`make bench` writes this page; do not edit it. A ratio compares a value with the baseline that was measured in the same',
   'run: raw inserts for appends, plain Redis pub/sub for fan-out. A value with `repeat` is the median of that many',
-  'measurements. Other values were measured once. The memory of a run and of a node varies: eleven measurements gave 15 to',
-  '26 KB and 0.75 to 1.28 KB.',
+  'measurements. Other values were measured once. The memory of a run and of a node varies: 15 to 26 KB and 0.75 to 1.28 KB',
+  'were measured.',
   '',
   `${new Date().toISOString().slice(0, 10)}, commit ${commit}, ${cores.length} cores (${cores[0].model.trim()}), ` +
     `${Math.round(totalmem() / 2 ** 30)} GiB; Postgres with fsync on, everything on this one machine.`,
